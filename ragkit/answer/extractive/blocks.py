@@ -223,7 +223,8 @@ def _is_section_title(text: str, run: Sequence[TextLine], i: int) -> bool:
     words = text[line.text_start : line.end]
     if len(words) > MAX_HEADING_CHARS or words[-1] in _END_PUNCTUATION:
         return False
-    if words.isupper() and sum(c.isalpha() for c in words) > 3 and len(words.split()) <= 8 and _indent(line) < 4:
+    is_name = sum(c.isalpha() for c in words) > max(3, sum(c.isdigit() for c in words))  # "IBAN DE02 1203 0000" is none
+    if words.isupper() and is_name and len(words.split()) <= 8 and _indent(line) < 4:
         return True
     number = _SECTION_NUMBER.match(words)
     if number is None or len(words.split()) > 12 or words[-1] == ":":

@@ -23,6 +23,7 @@ from ragkit.answer.extractive.blocks import (
     BlockKind,
     parse_blocks,
 )
+from ragkit.answer.extractive.faq_labels import is_answered, is_asked, labelled_parts
 from ragkit.records import TABLE_LEVEL, Chunk, Document, Heading, Hit, extend_heading_path, heading_texts
 from ragkit.split.lines import TextLine, iter_lines
 from ragkit.split.sentence_segmentation import sentence_spans, wrap_width
@@ -300,6 +301,8 @@ class _SpanReader:
     spans: list[_TextSpan] = field(default_factory=list)
     heading: str = ""
     question: str = ""
+    is_asked: bool = False
+    """Whether the last question has a label."""
     is_first: bool = True
     previous: Block | None = None
     term: Block | None = None
@@ -328,6 +331,7 @@ class _SpanReader:
             return
         if block.kind is BlockKind.HEADING:
             self.heading, self.question, self.is_first = _normalize_heading(raw), "", True
+            self.is_asked = is_asked(raw.lstrip("# "))
             return
         if not self._continues_group(block):
             self.group = block.start
@@ -358,8 +362,14 @@ class _SpanReader:
             and self.region.text[block.end - 1] not in ".!?;,"
         )
 
+    def _is_labelled(self, raw: str) -> bool:
+        """Whether a text is a question, or the answer of the one before it, by its label."""
+        return is_asked(raw) or (self.is_asked and is_answered(raw))
+
     def _is_question(self, block: Block, following: Block | None) -> bool:
         """Whether a numbered line asks what the paragraph below it answers."""
+        if self._is_labelled(self._raw(block)):
+            return True
         has_answer = following is not None and following.kind in (BlockKind.PARAGRAPH, BlockKind.CODE)
         return has_answer and self.region.text[block.end - 1] == "?"
 
@@ -415,11 +425,16 @@ class _SpanReader:
     def _add_sentences(self, block: Block) -> None:
         raw = self._raw(block)
         first = len(self.spans)
-        for start, end in sentence_spans(raw, self.region.width):
-            if raw[end - 1] == "?" and end - start < _MAX_LEAD_CHARS:  # a question is no answer
-                self.question, self.is_first = raw[start:end], True
+        for low, high, asked in labelled_parts(raw) if self._is_labelled(raw) else ((0, len(raw), False),):
+            if asked and high - low < _MAX_LEAD_CHARS:
+                self.question, self.is_first, self.is_asked = raw[low:high].strip("*_"), True, True
                 continue
-            self._add(block, block.start + start, block.start + end, UnitKind.SENTENCE)
+            spans = sentence_spans(raw[low:high], self.region.width)
+            for start, end in ((low + a, low + b) for a, b in spans):
+                if raw[end - 1] == "?" and end - start < _MAX_LEAD_CHARS:  # a question is no answer
+                    self.question, self.is_first = raw[start:end], True
+                    continue
+                self._add(block, block.start + start, block.start + end, UnitKind.SENTENCE)
         merged = _merge_fragments(self.spans[first:], self.region)
         if self.term is not None and merged:
             term = _ITEM_MARK.sub("", self._raw(self.term), count=1)

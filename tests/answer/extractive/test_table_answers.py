@@ -73,3 +73,19 @@ def test_a_row_is_whole_if_no_column_is_asked_for(kb: KnowledgeBase) -> None:
 def test_a_list_has_the_other_rows(kb: KnowledgeBase) -> None:
     text = kb.ask("Which types of tickets are there?").text
     assert all(row[0] in text for row in ROWS)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What are the adult and child prices of each ticket?", "What does every ticket cost for an adult and a child?"],
+)
+def test_all_rows_of_a_small_table_answer_what_is_asked_of_each(kb: KnowledgeBase, question: str) -> None:
+    answer = kb.ask(question, model="extractive")
+    lines = [f"- Ticket: {ticket}; Adult: {adult}; Child: {child}" for ticket, adult, child in ROWS]
+    assert answer.text.startswith("\n".join(lines))
+    assert answer.citations[0].verified
+
+
+def test_one_row_answers_what_is_asked_of_one_thing_each_time(kb: KnowledgeBase) -> None:
+    answer = kb.ask("What does a child pay for an evening ticket on each visit?", model="extractive")
+    assert answer.text.startswith("Ticket: Evening; Child: 4.50")

@@ -159,6 +159,8 @@ class _Composer:
         self._kinds = kinds
         self._tables: dict[tuple[str, int], bool] = {}
         """Tables of which a row was taken: whether the question has its first cell, which no other row has."""
+        self._held: dict[tuple[str, int], frozenset[str]] = {}
+        """Their columns whose text in that row the question has."""
         self._by_group: dict[tuple[str, int], list[AnswerUnit]] = {}
         for unit in sorted(units, key=lambda unit: (unit.source, unit.start)):
             self._by_group.setdefault((unit.source, unit.group), []).append(unit)
@@ -170,8 +172,16 @@ class _Composer:
         A list may want several, unless the question names the one that was taken.
         """
         named = self._tables.get((unit.source, unit.group)) if unit.cells else None
-        several = bool(self._kinds & QuestionKind.COMPARISON) or (QuestionKind.LIST in self._kinds and not named)
-        return named is not None and not several
+        if named is None or self._kinds & QuestionKind.COMPARISON:
+            return False
+        held = self._held.get((unit.source, unit.group), frozenset())
+        differs = not held <= self._held_columns(unit)  # a row of Kiel where rows of Hamburg are asked for
+        return named or differs or QuestionKind.LIST not in self._kinds
+
+    def _held_columns(self, unit: AnswerUnit) -> frozenset[str]:
+        """The columns of a row whose text the question has."""
+        words = ((name, extract_terms(text)) for name, text in unit.cells)
+        return frozenset(name for name, terms in words if terms and self._terms.issuperset(terms))
 
     def passage(self, unit: ScoredAnswerUnit, max_words: int, before: Sequence[AnswerPassage]) -> AnswerPassage:
         """The passage around a unit; what introduces its list stands once in the answer."""
@@ -181,6 +191,7 @@ class _Composer:
             is_key = sum(row.cells[:1] == unit.cells[:1] for row in self._by_group[table]) == 1
             named = is_key and bool(name) and self._terms.issuperset(name)
             self._tables.setdefault(table, named)
+            self._held.setdefault(table, self._held_columns(unit))
             rows = self._by_group[table]
             if not named and self._asks_each(rows):
                 whole = replace(rows[0], end=rows[-1].end, kind=UnitKind.LIST, lead="", cells=())

@@ -13,7 +13,7 @@ _QUESTION = (
     rf"|(?:Q|F|P|Question|Frage|Pregunta){_END}{_ASKS})"
 )
 """Without a colon only before a question mark: "F. Scott Fitzgerald", "P. 12"."""
-_ANSWER = rf"{_MARKS}(?:A|R|Answer|Antwort|Réponse|Respuesta){_END}"
+_ANSWER = rf"{_MARKS}(?:(?:A|Answer|Antwort|Réponse|Respuesta){_END}|R[*_]{{0,3}}:[*_]{{0,3}}[ \t]+(?=\S))"
 _ASKED = re.compile(_QUESTION, re.MULTILINE)
 _ANSWERED = re.compile(_ANSWER)
 _LABELS = re.compile(rf"^(?:(?P<asked>{_QUESTION})|{_ANSWER})", re.MULTILINE)

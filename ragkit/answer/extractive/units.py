@@ -159,6 +159,11 @@ class _Region:
         """Whether the document is the text of a program, where a bar is an operator."""
         return self.chunk.metadata.get("format") == "code"
 
+    @property
+    def is_data(self) -> bool:
+        """Whether the document is one of JSON: its records are `key: value` lines."""
+        return self.chunk.metadata.get("format") in ("json", "jsonl")
+
 
 def _region(chunk: Chunk, document: Document | None, width: int) -> _Region:
     names = frozenset(_normalize_heading(name) for name in (chunk.title, *chunk.heading)) - {""}
@@ -302,7 +307,7 @@ class _SpanReader:
     heading: str = ""
     question: str = ""
     is_asked: bool = False
-    """Whether the last question has a label."""
+    """Whether the last question has a label, or is a heading."""
     is_first: bool = True
     previous: Block | None = None
     term: Block | None = None
@@ -316,7 +321,12 @@ class _SpanReader:
     def read(self) -> list[_TextSpan]:
         region = self.region
         blocks = parse_blocks(
-            region.text, region.headings, is_code=region.is_code, fenced=region.fenced, lines=region.lines
+            region.text,
+            region.headings,
+            is_code=region.is_code,
+            is_data=region.is_data,
+            fenced=region.fenced,
+            lines=region.lines,
         )
         for i, block in enumerate(blocks):
             following = blocks[i + 1] if i + 1 < len(blocks) else None
@@ -331,7 +341,7 @@ class _SpanReader:
             return
         if block.kind is BlockKind.HEADING:
             self.heading, self.question, self.is_first = _normalize_heading(raw), "", True
-            self.is_asked = is_asked(raw.lstrip("# "))
+            self.is_asked = is_asked(raw.lstrip("# ")) or raw.rstrip("*_# ").endswith("?")
             return
         if not self._continues_group(block):
             self.group = block.start
@@ -597,7 +607,7 @@ def _to_readable_text(span: _TextSpan) -> str:
         raw = _ITEM_MARK.sub("", raw, count=1) if _ITEM_MARK.match(raw) else raw
     if span.kind is UnitKind.ROW and _RECORD_ENTRY.match(raw):
         return "; ".join(_RECORD_ENTRY.sub(r"\2: ", line.strip(), count=1) for line in raw.splitlines())
-    if not (span.kind is UnitKind.ROW and _is_table_row(raw)):
+    if not (span.kind is UnitKind.ROW and (_is_table_row(raw) or "\n" in raw)):
         return " ".join(strip_markup(raw).split())
     if cells := _named_cells(span):
         return "; ".join(f"{name}: {cell}" if name else cell for name, cell in cells)
@@ -606,10 +616,11 @@ def _to_readable_text(span: _TextSpan) -> str:
 
 def _named_cells(span: _TextSpan) -> tuple[tuple[str, str], ...]:
     """The cells of a table row or record with their names; empty without names, or with another number of them."""
-    if span.kind is not UnitKind.ROW or "\n" in span.raw:
+    if span.kind is not UnitKind.ROW or _RECORD_ENTRY.match(span.raw):
         return ()
     if not _is_table_row(span.raw):
-        pairs = [part.partition(": ") for part in span.raw.split("; ")]
+        parts = span.raw.splitlines() if "\n" in span.raw else span.raw.split("; ")
+        pairs = [part.strip().partition(": ") for part in parts]
         return tuple((name, cell) for name, _, cell in pairs) if all(separator for _, separator, _ in pairs) else ()
     cells = _split_cells(strip_markup(_HYPHENATION.sub("", span.raw)))
     if len(cells) != len(span.columns):

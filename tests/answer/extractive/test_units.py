@@ -307,6 +307,10 @@ A. It costs 12 euros a month.
 Frage 4: Wo liegen meine Daten?
 
 Antwort: In einem Rechenzentrum in Frankfurt.
+
+## _Who reads my mail?_
+
+**A:** Nobody does, since all of it is encrypted.
 """
 
 
@@ -317,6 +321,7 @@ def test_an_answer_of_a_list_of_questions_is_a_statement_without_its_label() -> 
         "Yes, as CSV, on the invoices page.",
         "It costs 12 euros a month.",
         "In einem Rechenzentrum in Frankfurt.",
+        "Nobody does, since all of it is encrypted.",
     ]
     assert [unit.text for unit in units] == [FAQ[unit.start : unit.end] for unit in units]
     assert units[1].heading_context.endswith("Can I export my invoices?")

@@ -94,9 +94,10 @@ class XlsxLoader:
 
 def _shown(cell: object) -> object:
     """The value of a cell; 0.125 as 12.5% where its format says so."""
-    value, number_format = getattr(cell, "value", None), getattr(cell, "number_format", None)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return f"{100 * value:.12g}%" if is_number and "%" in str(number_format) else value
+    value: object = getattr(cell, "value", None)
+    if isinstance(value, int | float) and "%" in str(getattr(cell, "number_format", "")) and value is not bool(value):
+        return f"{100 * value:.12g}%"
+    return value
 
 
 def _read_rows(rows: Iterable[Iterable[object]], merged: MergedCells, book: Workbook) -> Iterator[TableRow]:

@@ -80,7 +80,8 @@ class XlsxLoader:
         """Add the sheets to `book`; the number of hidden sheets."""
         opened = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
         parts = _sheet_parts(archive)
-        percents = "xl/styles.xml" in archive and _PERCENT.search(archive.read("xl/styles.xml")) is not None
+        styles = archive.read("xl/styles.xml") if "xl/styles.xml" in archive else b""
+        percents = self.options.records is None and _PERCENT.search(styles) is not None  # records have numbers
         visible = [sheet for sheet in opened.worksheets if self.options.hidden or sheet.sheet_state == "visible"]
         for sheet in visible:
             sheet.reset_dimensions()  # the declared dimensions are often wrong

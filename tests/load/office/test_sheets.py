@@ -11,6 +11,7 @@ import pytest
 
 from ragkit.load.data.csv import CsvLoader
 from ragkit.load.office.xlsx import STRICT_NAMESPACES, XlsxLoader
+from ragkit.load.options import RecordOptions, XlsxOptions
 from tests.load import sample_files
 
 Rows: TypeAlias = Sequence[Sequence[object]]
@@ -105,3 +106,5 @@ def test_a_share_is_read_as_the_sheet_shows_it(shown: str) -> None:
     lines = "Project: Tunnel; Progress: 12.5%; Factor: 0.125\nProject: Bridge; Progress: -7%; Factor: 2"
     text = XlsxLoader().load(out.getvalue(), "/x/a.xlsx").text
     assert f"{lines}\nProject: Dam; Factor: 3" in text
+    records = XlsxLoader(XlsxOptions(records=RecordOptions())).load(out.getvalue(), "/x/a.xlsx").parts
+    assert [part.metadata.get("Progress") for part in records] == [0.125, -0.07, None]

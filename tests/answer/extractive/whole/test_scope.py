@@ -100,9 +100,13 @@ def test_a_conversation_keeps_to_the_named_document_for_one_question(kb: Knowled
 
 
 def test_a_name_of_several_documents_is_searched_in_all_of_them_and_said(tmp_path: Path) -> None:
-    for folder, words in (("north", "Labels are blue."), ("south", "Labels are made of tin.")):
+    texts = {
+        "north": "Labels in the north are blue and must have a number.",
+        "south": "Southern labels are made of tin and carry the name of the driver.",
+    }
+    for folder, words in texts.items():
         (tmp_path / "docs" / folder).mkdir(parents=True)
-        (tmp_path / "docs" / folder / "overview.md").write_text(f"# Overview\n\n{words} Nothing else is blue or tin.\n")
+        (tmp_path / "docs" / folder / "overview.md").write_text(f"# Overview\n\n## Labels\n\n{words}\n")
     (tmp_path / "docs" / "other.md").write_text("# Other\n\nLabels are printed on Mondays.\n")
     note = "2 documents have the name overview.md. All were searched: "
     with KnowledgeBase.open(tmp_path / "kb") as kb:

@@ -39,7 +39,7 @@ from ragkit.answer.extractive.whole.questions import (
     read_name,
     unquoted,
 )
-from ragkit.answer.extractive.whole.scope import Scope, find_scope, read_scope
+from ragkit.answer.extractive.whole.scope import MAX_SOURCES, Scope, find_scope, read_scope
 from ragkit.answer.searchers.text_search import FoundText, Span, TextMatches, TextPattern
 from ragkit.errors import InvalidOption
 from ragkit.index.sources.ids import display_name
@@ -214,13 +214,14 @@ def _say_which(draft: _Draft, name: DocumentName, found: Sequence[str], sources:
 
 
 def _say_missing(draft: _Draft, question: str, where: Where) -> None:
-    """Say that no document has the name of the file that a question is asked of."""
+    """Say that no document has the name of the file that a question is asked of, or too many have."""
     asked = read_scope(question)
     if asked is None or not (asked.is_certain and asked.name.has_suffix):
         return
     documents = draft.reader.documents(where)
-    if not _find(asked.text, documents):
-        _say_which(draft, asked.name, (), [source for source, _, _ in documents])
+    found = _find(asked.text, documents)
+    if not found or len(found) > MAX_SOURCES:
+        _say_which(draft, asked.name, found, [source for source, _, _ in documents])
 
 
 def _ends_with_name(text: str, sources: Sequence[str]) -> bool:

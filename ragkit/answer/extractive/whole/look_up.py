@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from ragkit.answer.base import Searcher
@@ -354,14 +353,8 @@ def _find_words(reader: DocumentReader, words: str, where: Where) -> FoundText:
         for number in map(unquoted, number_forms(words))
         for form in (number, re.sub(r"(?<=\w)-(?=\w)", " ", number), re.sub(r"(?<=\w)\s+(?=\w)", "-", number))
     }
-    found = [reader.find_text(TextPattern(spelling, whole_words=True), where) for spelling in sorted(spellings)]
-    by_source: dict[str, TextMatches] = {}
-    for matches in (matches for part in found for matches in part.documents):
-        other = by_source.get(matches.source, TextMatches(matches.source, matches.title, 0, ()))
-        spans = tuple(sorted((*other.spans, *matches.spans)))
-        by_source[matches.source] = replace(matches, count=matches.count + other.count, spans=spans)
-    documents = tuple(by_source[source] for source in sorted(by_source))
-    return FoundText(documents, min(part.searched for part in found), all(part.complete for part in found))
+    first, *others = sorted(spellings)
+    return reader.find_text(TextPattern(first, whole_words=True, spellings=tuple(others)), where)
 
 
 def _list_topic(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:

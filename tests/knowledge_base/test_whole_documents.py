@@ -93,6 +93,22 @@ def test_who_when_and_which_version_are_read_at_the_beginning(base: KnowledgeBas
     assert ask(base, question) == text
 
 
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Who wrote pumps.md, and which version is old-pumps.md?", "Author: Ada Quill [1]\nVersion 2.0 [2]"),
+        ("Who are the authors of pumps.md and of old-pumps.md?", "Author: Ada Quill [1]\nAuthor: Ada Quill [2]"),
+    ],
+)
+def test_each_part_of_a_question_about_documents_is_looked_up(base: KnowledgeBase, question: str, text: str) -> None:
+    assert ask(base, question) == text
+    assert base.ask(question).searched_for == ""
+
+
+def test_a_question_of_which_one_part_is_about_a_document_is_searched_for(base: KnowledgeBase) -> None:
+    assert "baked at four" in ask(base, "Who wrote pumps.md, and when is the bread baked?")
+
+
 def test_the_sections_have_their_lines(base: KnowledgeBase) -> None:
     lines = ask(base, "What are the main sections of pumps.md?").splitlines()
     assert lines[1:] == ["- Abstract, line 7 [1]", "- Care, line 11 [2]", "- Repair, line 15 [3]"]

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 from ragkit.answer.base import Searcher
 from ragkit.answer.confidence import LOOKED_UP
 from ragkit.answer.extractive.composition import AnswerPassage
+from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
 from ragkit.answer.extractive.units import strip_markup
 from ragkit.answer.extractive.whole.parts import (
@@ -82,6 +83,12 @@ def look_up(question: str, searcher: Searcher, where: Where = None) -> LookedUp 
     """See `answer_whole`."""
     if not isinstance(searcher, DocumentReader):
         return None
+    parts = split_question(question)
+    joined = _look_up_parts(question, parts, searcher, where) if len(parts) > 1 else None
+    return joined or _look_up_one(question, searcher, where)
+
+
+def _look_up_one(question: str, searcher: DocumentReader, where: Where) -> LookedUp | None:
     asked, draft = read_document_question(question), _Draft(searcher)
     if asked is None:
         _say_missing(draft, question, where)
@@ -89,6 +96,24 @@ def look_up(question: str, searcher: Searcher, where: Where = None) -> LookedUp 
     if not _ANSWERS[asked.asked](draft, asked, question, where):
         return None
     return draft.finish(question, over_all=asked.asked in OVER_ALL or not draft.quotes)
+
+
+def _look_up_parts(question: str, parts: Sequence[str], searcher: DocumentReader, where: Where) -> LookedUp | None:
+    """The answers to the parts of a question one below the other; None unless each is one about whole documents."""
+    lines: list[tuple[str, int]] = []
+    quotes: list[Quote] = []
+    found: list[LookedUp] = []
+    for part in parts:
+        answer = _look_up_one(part, searcher, where)
+        if answer is None:
+            return None
+        found.append(answer)
+        lines += [(line, n + len(quotes) if n else 0) for line, n in answer.lines]
+        quotes += answer.numbered(len(quotes))[1].quotes
+    evidence = sum(answer.quoted.evidence for answer in found) / len(found)
+    is_abstention = all(answer.quoted.abstained for answer in found)
+    quoted = ExtractiveAnswer(tuple(quotes), is_abstention, question, evidence)
+    return LookedUp(tuple(lines), quoted, any(answer.over_all for answer in found))
 
 
 def scope_of(question: str, searcher: Searcher, where: Where = None) -> Scope | None:

@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ragkit.answer.extractive.question_kind import QuestionKind, compared_sides, detect_question_kinds
-from ragkit.answer.extractive.selection import ScoredAnswerUnit
+from ragkit.answer.extractive.answer_type import AnswerType, contains_answer_type
+from ragkit.answer.extractive.question_kind import QuestionKind, asked_term, compared_sides, detect_question_kinds
+from ragkit.answer.extractive.selection import OPENING_CHARS, ScoredAnswerUnit, file_words
 from ragkit.answer.extractive.units import KEY_VALUE_LINE, AnswerUnit, UnitKind
 from ragkit.lexical.analyzer import extract_terms
 
@@ -64,6 +65,8 @@ def compose_answer(
         if any(overlaps(unit, passage) for passage in passages) or composer.is_beside(unit):
             continue
         passage = composer.passage(unit, _EXTRA_WORDS if passages else _PASSAGE_WORDS, passages)
+        if not passages:
+            passage = composer.dated(passage, unit.heading_context.rpartition(" > ")[2])
         size = len(passage.text) + _MARK_CHARS
         wants_list = bool(kinds & (QuestionKind.LIST | QuestionKind.HOW_TO))
         if not passages and wants_list and (unit.kind in _LISTED or "\n" in passage.text):
@@ -146,8 +149,11 @@ class _Composer:
     """Extends units to passages."""
 
     def __init__(self, question: str, kinds: QuestionKind, units: Sequence[AnswerUnit]) -> None:
+        self._question = question
         self._terms = frozenset(extract_terms(question))
         self._kinds = kinds
+        defined = asked_term(question) if QuestionKind.DEFINITION in kinds else ""
+        self._defined = frozenset(extract_terms(defined)) if defined else frozenset()
         self._tables: dict[tuple[str, int], bool] = {}
         """Tables of which a row was taken: whether the question has its first cell, which no other row has."""
         self._by_group: dict[tuple[str, int], list[AnswerUnit]] = {}
@@ -186,6 +192,13 @@ class _Composer:
         )
         return _to_passage(unit, sorted([*chosen, steps], key=lambda other: other.start) if steps else chosen)
 
+    def dated(self, passage: AnswerPassage, heading: str) -> AnswerPassage:
+        """A passage below a heading with the date that is asked for, as the releases of a change log have it."""
+        if QuestionKind.WHEN not in self._kinds or not self._terms.intersection(extract_terms(heading)):
+            return passage
+        has_date = [contains_answer_type(AnswerType.DATE, text, self._question) for text in (heading, passage.text)]
+        return replace(passage, text=f"{heading}: {passage.text}") if has_date == [True, False] else passage
+
     def _steps(self, unit: AnswerUnit) -> AnswerUnit | None:
         """The numbered list after a unit under the same heading, or before it under a heading that has the question."""
         at = self._order.index((unit.source, unit.group))
@@ -220,6 +233,8 @@ class _Composer:
     def _sentences(self, group: list[AnswerUnit], at: int, max_words: int) -> list[AnswerUnit]:
         """A sentence with those that continue it, up to a list or code that it introduces."""
         low = high = at
+        if self._begins_definition(group[0]) and sum(len(unit.text.split()) for unit in group[:at]) <= max_words:
+            low = 0
         words = sum(len(unit.text.split()) for unit in group[low : high + 1])
         while high + 1 < len(group) and group[high + 1].kind is UnitKind.SENTENCE:
             words += len(group[high + 1].text.split())
@@ -230,6 +245,14 @@ class _Composer:
         if high == len(group) - 1 and chosen[-1].text.endswith(":"):
             chosen = [*chosen, *self._introduced(chosen[-1])]
         return chosen
+
+    def _begins_definition(self, first: AnswerUnit) -> bool:
+        """Whether a unit is the first one under the name of what is to be defined, or in the file with that name."""
+        if not self._defined or not first.is_first or first.kind is not UnitKind.SENTENCE:
+            return False
+        heading = frozenset(extract_terms(first.heading_context.rpartition(" > ")[2]))
+        is_opening = first.start < OPENING_CHARS and self._defined.issubset(extract_terms(file_words(first.source)))
+        return is_opening or (bool(heading) and heading <= self._defined)
 
     def _introduced(self, lead: AnswerUnit) -> list[AnswerUnit]:
         """What a sentence introduces: a list, or else the beginning of the next paragraph or table."""

@@ -267,13 +267,17 @@ class _LexicalScorer:
             "title": float(_is_title(unit.kind, text)),
             "length": math.log(max(3, len(text.split()))),
             "open": float(text.endswith(("?", ":"))),
-            "noise": float(_is_noise(unit.kind, text) or not self._adds_words(present)),
+            "noise": float(_is_noise(unit.kind, text) or self._is_synopsis(text) or not self._adds_words(present)),
             "fragment": float(_is_fragment(unit.kind, text)),
             **self._kinds.features(unit, text),
         }
         if feature := _ANSWER_TYPE_FEATURES.get(self._answer_type):
             row[feature] = float(contains_answer_type(self._answer_type, text, self._question))
         return row
+
+    def _is_synopsis(self, text: str) -> bool:
+        """Whether a unit is the usage line of a command, which names every option and says nothing of any."""
+        return _SYNOPSIS.search(text) is not None and _ASKS_SYNOPSIS.search(self._question) is None
 
     def _adds_words(self, present: frozenset[str]) -> bool:
         """Whether a unit says more than the question; to a question for yes or no, it need not."""
@@ -324,8 +328,11 @@ _AUTHOR = re.compile(
     re.IGNORECASE,
 )
 _FRONT_CHARS = 800  # of a title page
-_OPENING_CHARS = 1500
+OPENING_CHARS = 1500
+"""Characters at the beginning of a document that may say what it is about."""
 _OPENING_SENTENCES = 2
+_SYNOPSIS = re.compile(r"\[[-<][^\]\n]{1,60}\][^\[\n]{0,40}\[[-<][^\]\n]{1,60}\]")
+_ASKS_SYNOPSIS = re.compile(r"\b(?:syntax|synopsis|usage|arguments?|invo(?:ke|cation))\b", re.IGNORECASE)
 _LISTING = re.compile(r"(?:,[^,]{1,60}){2,} (?:and|or|und|et) |:\s*\S+, \S+")
 
 
@@ -393,7 +400,7 @@ def _find_first_sentences(term: str, units: Sequence[AnswerUnit]) -> frozenset[t
         if (
             named
             and unit.kind is UnitKind.SENTENCE
-            and unit.start < _OPENING_CHARS
+            and unit.start < OPENING_CHARS
             and not _is_title(unit.kind, unit.text)
         ):
             first.setdefault(unit.source, []).append(unit.start)

@@ -175,6 +175,19 @@ def test_a_lead_does_not_end_with_what_only_introduces_a_list(tmp_path: Path) ->
         assert kb.ask("What is valves.md about?").text.startswith("A valve of the mill lets water through. [1]")
 
 
+def test_a_note_beside_the_text_is_no_summary(tmp_path: Path) -> None:
+    text = "> [!IMPORTANT]\n> Valves are sold out until March!\n\n# Valves\n\nA valve of the mill lets water through.\n"
+    with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        kb.add(Document(text, {"source": "valves.md"}))
+        assert kb.ask("What is valves.md about?").text.startswith("A valve of the mill lets water through. [1]")
+
+
+def test_documents_that_mention_both_words_have_each_of_them(base: KnowledgeBase) -> None:
+    text = ask(base.as_user("zoe"), "Which documents mention both the smith and pumps?")
+    assert text.startswith("2 of 3 documents mention 'smith' and 'pumps':")
+    assert ask(base, "Which documents mention both bread and frost?").startswith("0 of 4 documents mention 'bread' and")
+
+
 def test_words_with_and_without_hyphens_and_in_both_numbers_are_counted_together(tmp_path: Path) -> None:
     with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
         kb.add(Document("The proof of stake is in the pudding, and proof-of-stake too.", {"source": "a.md"}))

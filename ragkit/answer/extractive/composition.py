@@ -196,8 +196,9 @@ class _Composer:
         """A passage below a heading with the date that is asked for, as the releases of a change log have it."""
         if QuestionKind.WHEN not in self._kinds or not self._terms.intersection(extract_terms(heading)):
             return passage
-        has_date = [contains_answer_type(AnswerType.DATE, text, self._question) for text in (heading, passage.text)]
-        return replace(passage, text=f"{heading}: {passage.text}") if has_date == [True, False] else passage
+        known = f"{self._question} {passage.text}"
+        is_new = contains_answer_type(AnswerType.DATE, heading, known)
+        return replace(passage, text=f"{heading}: {passage.text}") if is_new else passage
 
     def _steps(self, unit: AnswerUnit) -> AnswerUnit | None:
         """The numbered list after a unit under the same heading, or before it under a heading that has the question."""

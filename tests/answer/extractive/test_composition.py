@@ -245,7 +245,7 @@ def test_a_definition_begins_with_the_paragraph_below_the_name() -> None:
 
 
 CHANGES = (
-    "# Changes\n\n## 4.1.0 (2023-05-17)\n\nMill 4.1.0 grinds rye and was tested on twelve farms for a whole year.\n\n"
+    "# Changes\n\n## 4.1.0 (2023-05-17)\n\nMill 4.1.0 grinds rye, as CVE-2021-3013 asks, and ran on twelve farms.\n\n"
     "## 4.0.0 (2022-02-01)\n\nMill 4.0.0 grinds oats and was tested on two farms only, for want of time.\n"
 )
 

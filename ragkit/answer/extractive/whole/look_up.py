@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from ragkit.answer.base import Searcher
@@ -57,6 +58,7 @@ MAX_DIFFERENCES = 6
 _TITLE_CHARS = 200
 """Characters at the beginning of a text that name its topic, where a title is not known."""
 _REGION_CHARS = 1000
+_BOTH = re.compile(r"(?:both|sowohl|à la fois|tanto) (.+?) (?:and|als auch|et|como) (.+)", re.IGNORECASE)
 
 
 @runtime_checkable
@@ -356,19 +358,40 @@ def _list_all(draft: _Draft, _: DocumentQuestion, __: str, where: Where) -> bool
 
 def _list_mentions(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
     words = unquoted(asked.name)
-    found = _find_words(draft.reader, asked.name if asked.asked is Asked.MENTION else words, where)
+    shown = repr(words)
+    both = _BOTH.fullmatch(asked.name) if asked.asked is Asked.MENTION else None
+    if both:
+        parts = [_find_words(draft.reader, part, where) for part in both.groups()]
+        found, shown = _in_both(*parts), " and ".join(repr(unquoted(part)) for part in both.groups())
+    else:
+        found = _find_words(draft.reader, asked.name if asked.asked is Asked.MENTION else words, where)
     documents = list(found.documents)
     if asked.asked is Asked.AUTHOR:
         documents = [matches for matches in documents if matches.spans[0][0] < BEGINNING_CHARS // 2]
         _list_documents(
-            draft, documents, found, (f"names {words!r} at its beginning", f"name {words!r} at their beginning")
+            draft, documents, found, (f"names {shown} at its beginning", f"name {shown} at their beginning")
         )
     else:
         documents.sort(key=lambda matches: -matches.count)
-        _list_documents(draft, documents, found, (f"mentions {words!r}", f"mention {words!r}"))
+        _list_documents(draft, documents, found, (f"mentions {shown}", f"mention {shown}"))
     plural = ", singular and plural" if len(number_forms(asked.name)) > 1 and asked.asked is Asked.MENTION else ""
     draft.say(f"Counted in the whole text of every document, as whole words, in any case{plural}.")
     return True
+
+
+def _in_both(found: FoundText, other: FoundText) -> FoundText:
+    """The documents that two look-ups have found, with the places of both."""
+    others = {matches.source: matches for matches in other.documents}
+    documents = tuple(
+        replace(
+            matches,
+            count=matches.count + others[matches.source].count,
+            spans=(*matches.spans, *others[matches.source].spans),
+        )
+        for matches in found.documents
+        if matches.source in others
+    )
+    return FoundText(documents, min(found.searched, other.searched), found.complete and other.complete)
 
 
 def _find_words(reader: DocumentReader, words: str, where: Where) -> FoundText:

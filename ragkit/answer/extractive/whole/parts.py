@@ -177,6 +177,10 @@ def is_deck(document: Document) -> bool:
     return pages >= _MIN_SLIDES and len(document.text) < _SLIDE_CHARS * pages
 
 
+_CALLOUT = re.compile(r"^> ?\[!\w+\].*(?:\n>.*)*", re.MULTILINE)
+"""A note beside the text in Markdown, `> [!IMPORTANT]`: what it says is no summary."""
+
+
 def find_lead(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
     """The abstract or summary of a document, the agenda of a meeting, the first slides, else the first sentences.
 
@@ -196,6 +200,8 @@ def find_lead(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
 def find_prose(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
     """The abstract or summary of a document, else its first sentences, as offsets; see `find_lead`."""
     begin = _lead_start(document)
+    notes = [note.span() for note in _CALLOUT.finditer(document.text[:BEGINNING_CHARS])]
+    units = [unit for unit in units if not any(start <= unit.start < end for start, end in notes)]
     after = [unit for unit in units if unit.end > begin]
     is_text = _is_text if begin else _is_prose
     first = next((unit for unit in after if is_text(unit.body) and not _introduces(unit)), None)

@@ -175,6 +175,40 @@ def test_a_lead_does_not_end_with_what_only_introduces_a_list(tmp_path: Path) ->
         assert kb.ask("What is valves.md about?").text.startswith("A valve of the mill lets water through. [1]")
 
 
+CHANGES = """# Changes
+
+## [4.1.0] - 2023-05-17
+
+The mill grinds rye since 4.0.1, which was never released.
+
+## v4.0.0 / 1 February 2022
+
+The mill grinds oats.
+
+## 4.0.1
+
+Not released.
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("When was mill 4.1.0 released?", "[4.1.0] - 2023-05-17 [1]"),
+        ("When did version 4.0.0 of the mill come out?", "v4.0.0 / 1 February 2022 [1]"),
+    ],
+)
+def test_the_date_of_a_release_is_read_in_the_heading_of_its_change_log(
+    tmp_path: Path, question: str, text: str
+) -> None:
+    with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        (tmp_path / "mill-CHANGES.md").write_text(CHANGES, "utf-8")
+        kb.index(tmp_path / "mill-CHANGES.md")
+        assert ask(kb, question) == text
+        assert "4.1.0] - " not in ask(kb, "When was mill 4.0.1 released?")
+        assert "4.1.0] - " not in ask(kb, "When was oven 4.1.0 released?")
+
+
 def test_a_note_beside_the_text_is_no_summary(tmp_path: Path) -> None:
     text = "> [!IMPORTANT]\n> Valves are sold out until March!\n\n# Valves\n\nA valve of the mill lets water through.\n"
     with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:

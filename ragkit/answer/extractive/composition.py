@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ragkit.answer.extractive.answer_type import AnswerType, contains_answer_type
 from ragkit.answer.extractive.question_kind import QuestionKind, asked_term, compared_sides, detect_question_kinds
 from ragkit.answer.extractive.selection import OPENING_CHARS, ScoredAnswerUnit, file_words
 from ragkit.answer.extractive.units import KEY_VALUE_LINE, AnswerUnit, UnitKind
@@ -65,8 +64,6 @@ def compose_answer(
         if any(overlaps(unit, passage) for passage in passages) or composer.is_beside(unit):
             continue
         passage = composer.passage(unit, _EXTRA_WORDS if passages else _PASSAGE_WORDS, passages)
-        if not passages:
-            passage = composer.dated(passage, unit.heading_context.rpartition(" > ")[2])
         size = len(passage.text) + _MARK_CHARS
         wants_list = bool(kinds & (QuestionKind.LIST | QuestionKind.HOW_TO))
         if not passages and wants_list and (unit.kind in _LISTED or "\n" in passage.text):
@@ -149,7 +146,6 @@ class _Composer:
     """Extends units to passages."""
 
     def __init__(self, question: str, kinds: QuestionKind, units: Sequence[AnswerUnit]) -> None:
-        self._question = question
         self._terms = frozenset(extract_terms(question))
         self._kinds = kinds
         defined = asked_term(question) if QuestionKind.DEFINITION in kinds else ""
@@ -191,14 +187,6 @@ class _Composer:
             self._steps(unit) if QuestionKind.HOW_TO in self._kinds and chosen[-1].kind is UnitKind.SENTENCE else None
         )
         return _to_passage(unit, sorted([*chosen, steps], key=lambda other: other.start) if steps else chosen)
-
-    def dated(self, passage: AnswerPassage, heading: str) -> AnswerPassage:
-        """A passage below a heading with the date that is asked for, as the releases of a change log have it."""
-        if QuestionKind.WHEN not in self._kinds or not self._terms.intersection(extract_terms(heading)):
-            return passage
-        known = f"{self._question} {passage.text}"
-        is_new = contains_answer_type(AnswerType.DATE, heading, known)
-        return replace(passage, text=f"{heading}: {passage.text}") if is_new else passage
 
     def _steps(self, unit: AnswerUnit) -> AnswerUnit | None:
         """The numbered list after a unit under the same heading, or before it under a heading that has the question."""

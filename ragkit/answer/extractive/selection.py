@@ -267,17 +267,13 @@ class _LexicalScorer:
             "title": float(_is_title(unit.kind, text)),
             "length": math.log(max(3, len(text.split()))),
             "open": float(text.endswith(("?", ":"))),
-            "noise": float(_is_noise(unit.kind, text) or self._is_synopsis(text) or not self._adds_words(present)),
+            "noise": float(_is_noise(unit.kind, text) or not self._adds_words(present)),
             "fragment": float(_is_fragment(unit.kind, text)),
             **self._kinds.features(unit, text),
         }
         if feature := _ANSWER_TYPE_FEATURES.get(self._answer_type):
             row[feature] = float(contains_answer_type(self._answer_type, text, self._question))
         return row
-
-    def _is_synopsis(self, text: str) -> bool:
-        """Whether a unit is the usage line of a command, which names every option and says nothing of any."""
-        return _SYNOPSIS.search(text) is not None and _ASKS_SYNOPSIS.search(self._question) is None
 
     def _adds_words(self, present: frozenset[str]) -> bool:
         """Whether a unit says more than the question; to a question for yes or no, it need not."""
@@ -331,8 +327,6 @@ _FRONT_CHARS = 800  # of a title page
 OPENING_CHARS = 1500
 """Characters at the beginning of a document that may say what it is about."""
 _OPENING_SENTENCES = 2
-_SYNOPSIS = re.compile(r"\[[-<][^\]\n]{1,60}\][^\[\n]{0,40}\[[-<][^\]\n]{1,60}\]")
-_ASKS_SYNOPSIS = re.compile(r"\b(?:syntax|synopsis|usage|arguments?|invo(?:ke|cation))\b", re.IGNORECASE)
 _LISTING = re.compile(r"(?:,[^,]{1,60}){2,} (?:and|or|und|et) |:\s*\S+, \S+")
 
 

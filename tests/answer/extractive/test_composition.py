@@ -242,16 +242,3 @@ def test_a_definition_begins_with_the_paragraph_below_the_name() -> None:
     assert titled("What is evr?", README, "Event Runner", "/evr-README.md")[0].text.startswith(opening)
     section = README.replace("# Event Runner", "# Evr")
     assert titled("What is evr?", section, "Evr", "/tools.md")[0].text.startswith(opening)
-
-
-CHANGES = (
-    "# Changes\n\n## 4.1.0 (2023-05-17)\n\nMill 4.1.0 grinds rye, as CVE-2021-3013 asks, and ran on twelve farms.\n\n"
-    "## 4.0.0 (2022-02-01)\n\nMill 4.0.0 grinds oats and was tested on two farms only, for want of time.\n"
-)
-
-
-def test_a_date_that_stands_in_the_heading_comes_with_the_answer() -> None:
-    [passage, *_] = compose("When was 4.1.0 of the mill released?", CHANGES)
-    assert passage.text.startswith("4.1.0 (2023-05-17): Mill 4.1.0 grinds rye")
-    [passage, *_] = compose("What does the mill 4.1.0 grind?", CHANGES)
-    assert passage.text.startswith("Mill 4.1.0 grinds rye")

@@ -274,18 +274,3 @@ def test_passage_scores_are_relative_to_the_best_one() -> None:
     assert known["passage_meaning"] == pytest.approx(-0.3)
     assert known["passage_bm25"] == pytest.approx(0.25)
     assert known["passage_rank"] == pytest.approx(0.5)
-
-
-SYNOPSIS = (
-    "    sluice clean [-d] [-f] [-x | -X] [<path>...]\n\nSluice clean takes weeds away. With -x, also those that "
-    "an ignore rule names are taken away by it.\n"
-)
-
-
-@pytest.mark.parametrize(
-    ("question", "text"),
-    [("What does -x of sluice clean do?", "With -x,"), ("What is the syntax of sluice clean?", "[<path>...]")],
-)
-def test_the_usage_line_of_a_command_answers_only_a_question_for_it(question: str, text: str) -> None:
-    ranked, _ = rank_answer_units(question, [hit(SYNOPSIS)], Words())
-    assert text in ranked[0].text

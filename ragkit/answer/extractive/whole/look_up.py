@@ -12,6 +12,7 @@ from ragkit.answer.confidence import LOOKED_UP
 from ragkit.answer.extractive.composition import AnswerPassage
 from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
+from ragkit.answer.extractive.selection import file_words
 from ragkit.answer.extractive.units import strip_markup
 from ragkit.answer.extractive.whole.parts import (
     BEGINNING_CHARS,
@@ -21,6 +22,7 @@ from ragkit.answer.extractive.whole.parts import (
     differing_sentences,
     find_lead,
     find_prose,
+    find_release,
     main_sections,
     named_part,
     outline,
@@ -38,6 +40,7 @@ from ragkit.answer.extractive.whole.questions import (
     number_forms,
     read_document_question,
     read_name,
+    read_release,
     unquoted,
 )
 from ragkit.answer.extractive.whole.scope import Scope, find_scope, read_scope
@@ -189,6 +192,8 @@ def _answer_about(  # noqa: PLR0911 - one per kind
     draft: _Draft, asked: DocumentQuestion, question: str, where: Where
 ) -> bool:
     """Answer a question about one document, or two; False if it names none for certain."""
+    if asked.asked is Asked.WHEN and (release := read_release(asked.name)):
+        return _date_release(draft, *release, where)
     documents = draft.reader.documents(where)
     sources = _named_sources(draft, asked, documents)
     if not sources:
@@ -320,6 +325,25 @@ def _state(draft: _Draft, asked: Asked, source: str, question: str) -> bool:
     if stored and (not found or asked is Asked.WHO):
         draft.say(f"Properties of {display_name(source)}: {stored}")
     return bool(draft.lines)
+
+
+def _date_release(draft: _Draft, product: str, version: str, where: Where) -> bool:
+    """When a version was released, if the headings of change logs agree on it; False otherwise."""
+    terms = name_terms(product)
+    found: dict[str, tuple[str, int, int]] = {}
+    for matches in draft.reader.find_text(TextPattern(version), where).documents:
+        document = draft.reader.document(matches.source)
+        section = find_release(outline(document), version) if document is not None else None
+        if document is None or section is None:
+            continue
+        if terms <= name_terms(f"{file_words(matches.source)} {matches.title} {section.title}"):
+            end = document.text.find("\n", section.start)
+            found.setdefault(section.title, (matches.source, section.start, end if end > 0 else len(document.text)))
+    if len(found) != 1:
+        return False
+    [(title, place)] = found.items()
+    draft.add(*place, title)
+    return True
 
 
 def _compare(draft: _Draft, sources: Sequence[str]) -> bool:

@@ -412,3 +412,9 @@ def _is_new(sentence: str, known: set[str]) -> bool:
 
 def _plain(sentence: str) -> str:
     return " ".join(re.findall(r"\w+", sentence.lower()))
+
+
+def find_release(sections: Sequence[DocumentSection], version: str) -> DocumentSection | None:
+    """The section of a change log about a version, if its heading has the date."""
+    named = re.compile(rf"(?<![\w.]){re.escape(version)}(?![\w-]|\.\w)|(?<![\w.])v{re.escape(version)}(?![\w-]|\.\w)")
+    return next((section for section in sections if named.search(section.title) and _DATE.search(section.title)), None)

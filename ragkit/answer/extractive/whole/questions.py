@@ -158,7 +158,7 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
         rf"when was {_X} (?:first |last )?(?:written|created|published|released|updated|modified"
         r"|changed|revised|issued|given|held|presented)",
     ),
-    (Asked.WHEN, rf"when (?:did|does|will) {_X} (?:take place|happen)"),
+    (Asked.WHEN, rf"when (?:did|does|will) {_X} (?:take place|happen|come out)"),
     (Asked.WHEN, rf"what is the (?:publication |release )?date of {_X}"),
     (
         Asked.WHEN,
@@ -444,3 +444,15 @@ def close_names(name: str, sources: Sequence[str]) -> list[str]:
     from difflib import get_close_matches  # noqa: PLC0415 - for a name that is wrong
 
     return get_close_matches(name, [source.rpartition("/")[2] for source in sources], n=3)
+
+
+_RELEASE = re.compile(
+    r"(?:(?P<product>.+?) )??(?:(?:the )?(?:version|release) |v)?(?P<version>\d+(?:\.\d+)+)(?: of (?P<of>.+))?",
+    re.IGNORECASE,
+)
+
+
+def read_release(name: str) -> tuple[str, str] | None:
+    """What has versions, '' if it is not named, and the version: "ripgrep 13.0.0", "version 4.1 of the mill"."""
+    match = _RELEASE.fullmatch(name.strip())
+    return (unquoted(match["product"] or match["of"] or ""), match["version"]) if match else None

@@ -212,7 +212,8 @@ def test_the_date_of_a_release_is_read_in_the_heading_of_its_change_log(
 def test_a_note_beside_the_text_is_no_summary(tmp_path: Path) -> None:
     text = "> [!IMPORTANT]\n> Valves are sold out until March!\n\n# Valves\n\nA valve of the mill lets water through.\n"
     with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
-        kb.add(Document(text, {"source": "valves.md"}))
+        (tmp_path / "valves.md").write_text(text, "utf-8")
+        kb.index(tmp_path / "valves.md")
         assert kb.ask("What is valves.md about?").text.startswith("A valve of the mill lets water through. [1]")
 
 

@@ -177,7 +177,7 @@ def is_deck(document: Document) -> bool:
     return pages >= _MIN_SLIDES and len(document.text) < _SLIDE_CHARS * pages
 
 
-_CALLOUT = re.compile(r"^> ?\[!\w+\].*(?:\n>.*)*", re.MULTILINE)
+_CALLOUT = re.compile(r"^>[ \t\[!]*(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION)\b\]?[ \t]*(?:\n>.*)*", re.MULTILINE)
 """A note beside the text in Markdown, `> [!IMPORTANT]`: what it says is no summary."""
 
 

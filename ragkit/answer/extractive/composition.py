@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ragkit.answer.extractive.question_kind import QuestionKind, compared_sides, detect_question_kinds
-from ragkit.answer.extractive.selection import ScoredAnswerUnit
+from ragkit.answer.extractive.question_kind import QuestionKind, asked_term, compared_sides, detect_question_kinds
+from ragkit.answer.extractive.selection import OPENING_CHARS, ScoredAnswerUnit, file_words
 from ragkit.answer.extractive.units import KEY_VALUE_LINE, MAX_LIST_ITEMS, REGION_CHARS, AnswerUnit, UnitKind
 from ragkit.lexical.analyzer import extract_terms
 
@@ -157,6 +157,8 @@ class _Composer:
         self._each = frozenset(term for match in _EACH.finditer(question) for term in extract_terms(match[1])[:1])
         """The first word of each "each X"."""
         self._kinds = kinds
+        defined = asked_term(question) if QuestionKind.DEFINITION in kinds else ""
+        self._defined = frozenset(extract_terms(defined)) if defined else frozenset()
         self._tables: dict[tuple[str, int], bool] = {}
         """Tables of which a row was taken: whether the question has its first cell, which no other row has."""
         self._held: dict[tuple[str, int], frozenset[str]] = {}
@@ -252,6 +254,8 @@ class _Composer:
     def _sentences(self, group: list[AnswerUnit], at: int, max_words: int) -> list[AnswerUnit]:
         """A sentence with those that continue it, up to a list or code that it introduces."""
         low = high = at
+        if self._begins_definition(group[0]) and sum(len(unit.text.split()) for unit in group[:at]) <= max_words:
+            low = 0
         words = sum(len(unit.text.split()) for unit in group[low : high + 1])
         while high + 1 < len(group) and group[high + 1].kind is UnitKind.SENTENCE:
             words += len(group[high + 1].text.split())
@@ -262,6 +266,14 @@ class _Composer:
         if high == len(group) - 1 and chosen[-1].text.endswith(":"):
             chosen = [*chosen, *self._introduced(chosen[-1])]
         return chosen
+
+    def _begins_definition(self, first: AnswerUnit) -> bool:
+        """Whether a unit is the first one under the name of what is to be defined, or in the file with that name."""
+        if not self._defined or not first.is_first or first.kind is not UnitKind.SENTENCE:
+            return False
+        heading = frozenset(extract_terms(first.heading_context.rpartition(" > ")[2]))
+        is_opening = first.start < OPENING_CHARS and self._defined.issubset(extract_terms(file_words(first.source)))
+        return is_opening or (bool(heading) and heading <= self._defined)
 
     def _introduced(self, lead: AnswerUnit) -> list[AnswerUnit]:
         """What a sentence introduces: a list, or else the beginning of the next paragraph or table."""

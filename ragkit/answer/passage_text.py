@@ -147,7 +147,7 @@ def _without_other_rows(chosen: Mapping[int, AnswerUnit], names: Collection[str]
             rows.setdefault(unit.source, {})[index] = {*extract_terms(unit.body)}
     left_out: set[int] = set()
     for terms in rows.values():
-        telling = {name for name in names if not name.isdigit()} - set.intersection(*terms.values())
+        telling = {name for name in names if not name.isdigit() and not all(name in held for held in terms.values())}
         named = {index for index, held in terms.items() if held & telling}
         if named:
             left_out |= {index for index in terms if not named & {index - 1, index, index + 1}}

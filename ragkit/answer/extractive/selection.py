@@ -303,9 +303,6 @@ _INTRODUCED = (
     r"(?:called|named|known as|termed|referred to as|abbreviated(?: as)?|hei(?:ß|ss)t|appel[ée]e?s?)\s+(?:an? |the )?"
 )
 _OPTION = re.compile(r"(?:^|[\s(`'\"‘“])(?:--?[A-Za-z][\w-]*|\\[A-Za-z]+)|`[^`]+`")
-_OPTION_NAME = re.compile(r"(?<![\w.-])--?[A-Za-z][\w-]{0,60}")
-_OPTION_ENTRY_CHARS = 80
-"""Characters at the beginning of an entry that hold the names of its option: `-s list, --sections=list`."""
 _IMPERATIVE = re.compile(
     r"(?:^|[,:;] |\bto [a-z ,]{3,60}, )(?:(?:you )?(?:can|need to|must|should|may|have to) )?"
     r"(?:simply |just |first |then )?(?:use|run|type|set|add|call|enter|choose|select|click|press|open|create"
@@ -340,7 +337,6 @@ class _KindFeatures:
         """`subjects`: words of the titles and file names of the passages, in lower case."""
         self._kinds = frozenset(detect_question_kinds(question))  # faster than flags for each unit
         self._term = asked_term(question) if QuestionKind.DEFINITION in self._kinds else ""
-        self._options = frozenset(_OPTION_NAME.findall(question))
         self._wants_default = _DEFAULT.search(question) is not None
         self._first_sentences = _find_first_sentences(self._term, units)
         words = self._term.split()
@@ -362,8 +358,6 @@ class _KindFeatures:
             row["begins"] = float(self._begins.match(text) is not None)
             row["entry"] = float(self._is_entry(unit))
             row["opening"] = float((unit.source, unit.start) in self._first_sentences)
-        if self._options and self._is_option_entry(text):
-            row["defines"] = row["begins"] = row["entry"] = 1.0
         if QuestionKind.HOW_TO in kinds:
             row["steps"] = float(unit.kind is UnitKind.CODE or _IMPERATIVE.search(unit.body) is not None)
             row["option"] = float(_OPTION.search(text) is not None)
@@ -382,11 +376,6 @@ class _KindFeatures:
         if QuestionKind.WHO in kinds:
             row["author"] = float(_AUTHOR.search(text) is not None)
         return row
-
-    def _is_option_entry(self, text: str) -> bool:
-        """Whether a unit says what an option does that the question names: it begins with it, or its other names."""
-        head = text[:_OPTION_ENTRY_CHARS].partition(": ")[0].lstrip("`*[")
-        return head.startswith("-") and not self._options.isdisjoint(_OPTION_NAME.findall(head))
 
     def _is_entry(self, unit: AnswerUnit) -> bool:
         """Whether the unit begins the definition of the asked term: under its name, or a dash after it."""

@@ -13,7 +13,7 @@ from asyncio import Future, Handle, Task, TimerHandle
 from collections import Counter
 from contextvars import Context
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 
 import httpx2
 
@@ -26,7 +26,7 @@ from tests.server.api.test_limits import wait_until
 from tests.server.parts import SEARCH, SECONDS, Served, serving
 
 ROUNDS = 20
-TYPES = (Task, Future, Handle, Context, Thread, sqlite3.Connection)
+TYPES = (Task, Future, Handle, Context, Thread, Timer, sqlite3.Connection)
 """Modules that keep references to objects."""
 
 

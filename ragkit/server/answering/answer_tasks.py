@@ -255,7 +255,8 @@ class AnswerTask:
             if not self.started.done():
                 self.started.set_result(service_unavailable("the answer was cancelled before it started"))
         except Exception as error:  # boundary: a server request
-            runner.sessions.give_up(self.trace_id)
+            if self.turn is not None or not isinstance(error, RequestRejected):  # else nothing was stored
+                runner.sessions.give_up(self.trace_id)
             if self.started.done():
                 LOG.exception("an answer could not be stored")
                 failed = to_error_response(error)

@@ -24,11 +24,12 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from ragkit.errors import DatabaseFailed
 from ragkit.index.catalog.database_url import DatabaseUrl
-from ragkit.server.http_errors import disk_full, invalid_request
+from ragkit.server.http_errors import RequestRejected, disk_full, invalid_request
 from ragkit.server.settings import Retention
 from ragkit.server.state.rights_filter import RightsFilter
 from ragkit.server.state.sqlite import SqliteState
 from ragkit.sql import SqlConnection
+from ragkit.sqlite_errors import DATABASE_ERRORS
 
 MAX_WAIT_SECONDS = 10.0
 """How long a request waits for the state in a database."""
@@ -105,6 +106,8 @@ class StateDatabase:
         self._given_up: dict[str, float] = {}
         """Traces of answers of this worker whose end could not be stored, and when that was noticed."""
         self._closed = False
+        self._timer: threading.Timer | None = None
+        self._timer_lock = threading.Lock()
         self._executor = ThreadPoolExecutor(1, "ragkit-server-state")
         self._backend = self._executor.submit(_open_backend, place, self.worker_id).result()
         self._executor.submit(self._backend.run, self.mark_interrupted).result()
@@ -142,19 +145,32 @@ class StateDatabase:
 
         It is marked as soon as the database answers: other servers see it as running until then, since this one lives.
         """
-        self._given_up[trace] = time.monotonic()
-        self._mark_later(FIRST_MARK_SECONDS)
+        with self._timer_lock:
+            self._given_up[trace] = time.monotonic()
+            if self._timer is None or self._timer.interval > FIRST_MARK_SECONDS:
+                self._mark_after(FIRST_MARK_SECONDS)
 
-    def _mark_later(self, seconds: float) -> None:
-        timer = threading.Timer(seconds, self._mark_given_up, (seconds,))
-        timer.daemon = True
-        timer.start()
+    def _mark_after(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = threading.Timer(seconds, self._mark_given_up, (seconds,))
+        self._timer.daemon = True
+        self._timer.start()
 
     def _mark_given_up(self, waited: float) -> None:
-        with suppress(DatabaseFailed, RuntimeError):  # RuntimeError: closed meanwhile
-            self._executor.submit(self._backend.run, self.mark_interrupted).result()
-        if self._given_up and not self._closed:  # again, since a commit under way may succeed late
-            self._mark_later(min(2 * waited, MAX_MARK_SECONDS))
+        # RuntimeError: closed meanwhile
+        with suppress(DatabaseFailed, RequestRejected, RuntimeError, *DATABASE_ERRORS):
+            self._executor.submit(self._mark_unless_closed).result()
+        with self._timer_lock:
+            if self._timer is not threading.current_thread():  # another timer has taken over
+                return
+            self._timer = None
+            if self._given_up and not self._closed:  # again, since a commit under way may succeed late
+                self._mark_after(min(2 * waited, MAX_MARK_SECONDS))
+
+    def _mark_unless_closed(self) -> None:
+        if not self._closed:  # in the one thread that also closes the connection, after this was set
+            self._backend.run(self.mark_interrupted)
 
     def _no_answer(self) -> DatabaseFailed:
         reason = f"no answer for {MAX_WAIT_SECONDS:g} s"
@@ -164,7 +180,10 @@ class StateDatabase:
         """Close the state and release the lock of this worker. Idempotent."""
         if self._closed:
             return
-        self._closed = True
+        with self._timer_lock:
+            self._closed = True
+            if self._timer is not None:
+                self._timer.cancel()
         self._executor.submit(self._backend.close).result()
         self._executor.shutdown()
 

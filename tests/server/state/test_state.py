@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -124,6 +126,34 @@ def test_an_answer_of_another_server_is_stopped_and_its_server_notices(server: O
     last = stored["history"][-1]
     assert (last["status"], last["content"]) == ("cancelled", "Half an")
     wait(other.add_question(turn.session_id, "And?", "tr2"))
+
+
+def test_answers_given_up_share_one_timer_which_ends_with_the_state(server: Open) -> None:
+    state = server()
+    before = set(threading.enumerate())
+    for number in range(20):
+        state.give_up(f"trace{number}")
+    [timer] = set(threading.enumerate()) - before
+    state.close()
+    timer.join(10)
+    assert not timer.is_alive()
+
+
+def test_a_mark_that_is_due_while_the_state_closes_is_dropped(server: Open) -> None:
+    state = server()
+    hold = threading.Event()
+    state._executor.submit(hold.wait)
+    with ThreadPoolExecutor(2) as pool:
+        work = []
+        for function in (state.close, lambda: state._mark_given_up(1.0)):  # in this order in the queue of the state
+            work.append(pool.submit(function))
+            deadline = time.monotonic() + 10
+            while state._executor._work_queue.qsize() < len(work) and time.monotonic() < deadline:
+                time.sleep(0.01)
+        assert state._executor._work_queue.qsize() == 2
+        hold.set()
+        for one in work:
+            one.result(10)
 
 
 def test_surplus_sessions_and_traces_are_deleted_and_their_texts_leave_the_traces(server: Open) -> None:

@@ -303,6 +303,9 @@ _INTRODUCED = (
     r"(?:called|named|known as|termed|referred to as|abbreviated(?: as)?|hei(?:ß|ss)t|appel[ée]e?s?)\s+(?:an? |the )?"
 )
 _OPTION = re.compile(r"(?:^|[\s(`'\"‘“])(?:--?[A-Za-z][\w-]*|\\[A-Za-z]+)|`[^`]+`")
+_OPTION_NAME = re.compile(r"(?<![\w.-])--?[A-Za-z][\w-]{0,60}")
+_OPTION_ENTRY_CHARS = 80
+"""Characters at the beginning of an entry that hold the names of its option: `-s list, --sections=list`."""
 _IMPERATIVE = re.compile(
     r"(?:^|[,:;] |\bto [a-z ,]{3,60}, )(?:(?:you )?(?:can|need to|must|should|may|have to) )?"
     r"(?:simply |just |first |then )?(?:use|run|type|set|add|call|enter|choose|select|click|press|open|create"
@@ -337,6 +340,9 @@ class _KindFeatures:
         """`subjects`: words of the titles and file names of the passages, in lower case."""
         self._kinds = frozenset(detect_question_kinds(question))  # faster than flags for each unit
         self._term = asked_term(question) if QuestionKind.DEFINITION in self._kinds else ""
+        asks_meaning = self._kinds & {QuestionKind.DEFINITION, QuestionKind.COMPARISON}
+        self._options = frozenset(_OPTION_NAME.findall(question)) if asks_meaning else frozenset[str]()
+        self._named = _find_named(question, units) if self._options else frozenset[str]()
         self._wants_default = _DEFAULT.search(question) is not None
         self._first_sentences = _find_first_sentences(self._term, units)
         words = self._term.split()
@@ -358,6 +364,8 @@ class _KindFeatures:
             row["begins"] = float(self._begins.match(text) is not None)
             row["entry"] = float(self._is_entry(unit))
             row["opening"] = float((unit.source, unit.start) in self._first_sentences)
+        if self._options and self._is_option_entry(text) and (not self._named or unit.source in self._named):
+            row["defines"] = row["begins"] = row["entry"] = 1.0
         if QuestionKind.HOW_TO in kinds:
             row["steps"] = float(unit.kind is UnitKind.CODE or _IMPERATIVE.search(unit.body) is not None)
             row["option"] = float(_OPTION.search(text) is not None)
@@ -377,12 +385,24 @@ class _KindFeatures:
             row["author"] = float(_AUTHOR.search(text) is not None)
         return row
 
+    def _is_option_entry(self, text: str) -> bool:
+        """Whether a unit begins with an option of the question, or with its other names: it says what it does."""
+        head = text[:_OPTION_ENTRY_CHARS].partition(": ")[0].lstrip("`*[")
+        return head.startswith("-") and not self._options.isdisjoint(_OPTION_NAME.findall(head))
+
     def _is_entry(self, unit: AnswerUnit) -> bool:
         """Whether the unit begins the definition of the asked term: under its name, or a dash after it."""
         if not unit.is_first:
             return False
         names = (unit.lead.rstrip(": "), unit.heading_context.rpartition(" > ")[2])
         return any(_is_name(self._term, name) for name in names)
+
+
+def _find_named(question: str, units: Sequence[AnswerUnit]) -> frozenset[str]:
+    """The documents whose name is in the question as that of a program: `tar` for `tar.1.txt`."""
+    asked = frozenset(extract_terms(question))
+    names = ((source, extract_terms(PurePath(source).name.partition(".")[0])) for source in {u.source for u in units})
+    return frozenset(source for source, words in names if words and asked.issuperset(words))
 
 
 def _find_first_sentences(term: str, units: Sequence[AnswerUnit]) -> frozenset[tuple[str, int]]:

@@ -231,6 +231,23 @@ def test_the_kind_of_the_question_decides_between_equal_words(question: str, tex
     assert best(question, hit(f"{other}\n\n{text}\n\n{other[:-1]} too."))[0].endswith(text)
 
 
+SLUICE = "The -d option is older than -q.\n\n-q Say nothing.\n\n-d, --dry Only print the steps."
+WEIR = "-d Open the option of the gate.\n\n-q Lower the level of the pond without a word."
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What does the -d option of sluice do?", "-d, --dry Only print the steps."),
+        ("What is sluice --dry?", "-d, --dry Only print the steps."),
+        ("What does weir -q do?", "-q Lower the level of the pond without a word."),
+        ("Which level of the pond does weir -d raise?", "-q Lower the level of the pond without a word."),
+    ],
+)
+def test_what_an_option_does_is_its_entry_in_the_document_of_the_program(question: str, answer: str) -> None:
+    assert best(question, hit(SLUICE, source="/sluice.1.txt"), hit(WEIR, source="/weir.1.txt"))[0] == answer
+
+
 def test_the_beginnings_of_documents_are_read_for_their_authors_and_definitions() -> None:
     title = hit("The Mills of Harrow, by Ada Quill, 1994")
     found = [hit(MILL, start=4000, dense=0.4), hit(INN, source="/inn.txt", dense=0.3)]

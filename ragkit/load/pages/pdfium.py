@@ -30,8 +30,6 @@ MAX_OBJECTS = 20_000
 """Objects that are searched for ruled lines per page."""
 MAX_SEGMENTS = 4_000
 """Segments of a path; one with more is a drawing."""
-WHOLE_PAGE = 0.9
-"""The width and height of a form that is the page, as shares of those of the page."""
 MAX_ANNOTATIONS = 5_000
 """Annotations that are read per page."""
 MAX_CHARS = 20_000
@@ -206,24 +204,16 @@ class PdfiumPage:
                 yield from ((x0, y1, x1, y1), (x0, y0, x1, y0), (x0, y1, x0, y0), (x1, y1, x1, y0))
 
     def _paths(self) -> Iterator[tuple[Any, pdfium_c.FS_MATRIX]]:
-        """The paths of the page, and of a form that is as large as the page; each with the matrix of its form."""
-        page = self._page.raw
-        left, bottom, right, top = self.bounds
-        for number in range(min(pdfium_c.FPDFPage_CountObjects(page), MAX_OBJECTS)):
-            item = pdfium_c.FPDFPage_GetObject(page, number)
-            kind = pdfium_c.FPDFPageObj_GetType(item)
-            if kind == _PATH:
-                yield item, pdfium_c.FS_MATRIX(1, 0, 0, 1, 0, 0)
-            elif kind == _FORM:  # a smaller one is a figure
-                x0, y0, x1, y1 = _object_box(item) or (0, 0, 0, 0)
-                if x1 - x0 < WHOLE_PAGE * (right - left) or y1 - y0 < WHOLE_PAGE * (top - bottom):
-                    continue
-                matrix = pdfium_c.FS_MATRIX()
-                pdfium_c.FPDFPageObj_GetMatrix(item, matrix)
-                for index in range(min(pdfium_c.FPDFFormObj_CountObjects(item), MAX_OBJECTS)):
-                    part = pdfium_c.FPDFFormObj_GetObject(item, index)
-                    if pdfium_c.FPDFPageObj_GetType(part) == _PATH:
-                        yield part, matrix
+        """The paths of the page, each with the matrix of its form; a page may be nothing but one form."""
+        page, matrix = self._page.raw, pdfium_c.FS_MATRIX(1, 0, 0, 1, 0, 0)
+        count = pdfium_c.FPDFPage_CountObjects(page)
+        items = (pdfium_c.FPDFPage_GetObject(page, number) for number in range(min(count, MAX_OBJECTS)))
+        first = pdfium_c.FPDFPage_GetObject(page, 0) if count == 1 else None
+        if first is not None and pdfium_c.FPDFPageObj_GetType(first) == _FORM:
+            pdfium_c.FPDFPageObj_GetMatrix(first, matrix)
+            count = min(pdfium_c.FPDFFormObj_CountObjects(first), MAX_OBJECTS)
+            items = (pdfium_c.FPDFFormObj_GetObject(first, number) for number in range(count))
+        yield from ((item, matrix) for item in items if pdfium_c.FPDFPageObj_GetType(item) == _PATH)
 
     def pictures(self) -> Floats:
         """Left, top, right, bottom of each picture, in PDF points from the bottom left corner."""
@@ -273,18 +263,13 @@ class PdfiumPage:
                 yield buffer.value.decode("utf-8", "replace").strip()
 
 
-def _object_box(item: Any) -> Box | None:
-    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
-    if not pdfium_c.FPDFPageObj_GetBounds(item, left, bottom, right, top):
-        return None
-    return left.value, bottom.value, right.value, top.value
-
-
 def _path_boxes(path: Any, matrix: pdfium_c.FS_MATRIX) -> Iterator[Box]:
     """The box of a path, or of each of its parts, if it has straight ones only: a path may be all lines of a table."""
-    box, count = _object_box(path), pdfium_c.FPDFPath_CountSegments(path)
-    if box is None or count > MAX_SEGMENTS:
+    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+    count = pdfium_c.FPDFPath_CountSegments(path)
+    if count > MAX_SEGMENTS or not pdfium_c.FPDFPageObj_GetBounds(path, left, bottom, right, top):
         return
+    box = left.value, bottom.value, right.value, top.value
     is_thin = box[2] - box[0] < 4 or box[3] - box[1] < 4
     parts = [] if is_thin or count < 6 else _straight_parts(path, count)
     if len(parts) > 1:

@@ -9,7 +9,7 @@ from statistics import median
 
 from ragkit.load.pages.page import CAPTION, Piece, Rule
 from ragkit.load.pages.tables.rows import merge_rules, split_pieces, visual_rows
-from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, is_value, join_text
+from ragkit.load.pages.tables.table import MAX_HEADER_ROWS, PdfCell, PdfTable, is_data, is_value, join_text
 
 LEADER = re.compile(r"(?:\. ?){4,}|…{2,}")
 MARKER = re.compile(r"(?:[-•▪◦‣–○●■□*]|\(?\w{1,3}[.)]|\[\d{1,3}\])$")
@@ -111,7 +111,7 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
         single += 1
         if len(row) > 1 and all(any(abs(p.x0 - q.x0) < ALIGNED for q in rows[end - 1]) for p in row):
             continue  # long texts of several cells
-        if single > 3 or len(row) != 1 or LEADER.search(row[0].text):
+        if single > 3 or len(row) != 1 or LEADER.search(row[0].text) or _is_caption(row):
             break
         piece = row[0]
         is_wide = piece.x1 - piece.x0 > 0.62 * (right - left) and len(piece.text) > 60
@@ -175,7 +175,7 @@ def _read_run(rows: Sequence[Row], tail: Sequence[Row], lines: Sequence[Rule]) -
     placed = [_place(row, strips) for row in split]
     for row in itertools.takewhile(lambda row: not _has_values(row), placed):
         _widen_over_lines(row, columns, lines)
-    if not _is_table(placed, len(edges) + 1) or _has_axis(placed, len(edges) + 1):  # with an axis: a chart
+    if not _is_table(placed, len(edges) + 1):
         return None, 0
     limits = [*sorted(row[0, 0][-1].x1 for row in placed if (0, 0) in row), strips[0][1]]
     groups = _join_rows(placed, limits)
@@ -297,29 +297,6 @@ def _is_table(rows: Sequence[Placed], width: int) -> bool:
     )
 
 
-def _has_axis(rows: Sequence[Placed], width: int) -> bool:
-    """Whether a column is the axis of a chart: a scale with few values beside it, or one that falls from the top."""
-    for column in range(width):
-        beside = [row for row in rows if (column, column) in row]
-        texts = [join_text(row[column, column]) for row in beside]
-        if _is_scale(texts):
-            numbers = [float(text.strip("%").replace(",", "")) for text in texts if is_data(text)]
-            full = sum(sum(is_data(join_text(cell)) for cell in row.values()) > 2 for row in beside)
-            if full < 0.8 * len(numbers) or numbers[0] > numbers[-1]:
-                return True
-    return False
-
-
-def _is_scale(texts: Sequence[str]) -> bool:
-    """Whether numbers rise or fall in equal steps: an axis of a chart. Steps of one number rows or years."""
-    try:
-        numbers = [float(text.strip("%").replace(",", "")) for text in texts if is_data(text)]
-    except ValueError:
-        return False
-    steps = {round(b - a, 6) for a, b in itertools.pairwise(numbers)}
-    return len(numbers) >= 5 and len(steps) == 1 and abs(min(steps)) not in (0, 1)
-
-
 def _average(texts: Sequence[str]) -> float:
     return sum(map(len, texts)) / max(1, len(texts))
 
@@ -330,8 +307,9 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
     `limits` are the right edges of the labels, ascending, and the left edge of the second column.
     """
     joined: list[Placed] = []
-    in_names = True
+    first = next((number for number, row in enumerate(rows) if _has_values(row)), -1)
     for number, row in enumerate(rows):
+        in_names = number <= first <= MAX_HEADER_ROWS
         if list(row) == [(0, 0)] and number + 1 < len(rows) and _overlaps(row, rows[number + 1]):
             joined.append({(0, 0): list(row[0, 0])})  # a label that stands a little higher than its values
             continue
@@ -340,7 +318,6 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
                 joined[-1].setdefault(_span_in(joined[-1], span), []).extend(pieces)
         else:
             joined.append({span: list(pieces) for span, pieces in row.items()})
-        in_names = in_names and not _has_values(row)
     return joined
 
 

@@ -33,7 +33,6 @@ def find_ruled_tables(page: PdfPage) -> list[PdfTable]:
 
 def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable]:
     horizontal = merge_rules([rule for rule in rules if rule.is_horizontal], across=True)
-    horizontal = [rule for rule in horizontal if not _underlines(rule, pieces)]
     vertical = merge_rules([rule for rule in rules if not rule.is_horizontal], across=False)
     grids = [_Grid(rows, columns) for rows, columns in _groups(horizontal, vertical)]
     kept: list[PdfTable] = []
@@ -49,16 +48,6 @@ def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable
             read = set(map(id, table.pieces))
             left = [piece for piece in left if not grid.holds(piece) and id(piece) not in read]
     return kept
-
-
-def _underlines(rule: Rule, pieces: Sequence[Piece]) -> bool:
-    """Whether a line stands under the letters of a text, as below a link."""
-    return any(
-        abs(piece.x0 - rule.x0) < NEAR
-        and abs(piece.x1 - rule.x1) < NEAR
-        and abs(piece.bottom - rule.top) < 0.3 * piece.height
-        for piece in pieces
-    )
 
 
 def _area(grid: _Grid) -> float:
@@ -100,7 +89,8 @@ def _groups(horizontal: Sequence[Rule], vertical: Sequence[Rule]) -> Iterator[tu
     for number, rule in enumerate(rules):
         groups.setdefault(find(number), ([], []))[number >= len(horizontal)].append(rule)
     for rows, columns in groups.values():
-        if len(rows) >= 2 and columns and len(rows) * len(columns) <= MAX_FIELDS:
+        is_grid = len(rows) >= 2 and len(_positions([rule.x0 for rule in columns])) >= 2  # else: lines of a page
+        if is_grid and len(rows) * len(columns) <= MAX_FIELDS:
             yield rows, columns
 
 
@@ -221,13 +211,8 @@ class _Grid:
     def _lines(self, pieces: Sequence[Piece]) -> list[list[Piece]]:
         """Lines of text; a label that stands a little higher than its figures is on their line."""
         lines: list[list[Piece]] = []
-        rows = visual_rows(pieces)
-        between = [line for a, line, b in zip(rows, rows[1:], rows[2:], strict=False) if self._is_between(a, line, b)]
-        for line in rows:
+        for line in visual_rows(pieces):
             before = lines[-1] if lines else None
-            if line in between or before in between:
-                lines.append(line)
-                continue
             if before is not None and not self._columns(before).keys() & self._columns(line).keys():
                 step = line[0].middle - before[0].middle
                 if step < SAME_LINE * min(line[0].height, before[0].height):
@@ -235,13 +220,6 @@ class _Grid:
                     continue
             lines.append(line)
         return lines
-
-    def _is_between(self, above: Sequence[Piece], line: Sequence[Piece], below: Sequence[Piece]) -> bool:
-        """Whether a label stands half-way between two lines without one: it is that of both."""
-        if list(self._columns(line)) != [0] or 0 in self._columns(above) or 0 in self._columns(below):
-            return False
-        up, down = line[0].middle - above[0].middle, below[0].middle - line[0].middle
-        return max(up, down) < 1.4 * min(up, down)
 
     def _starts(self, band: Sequence[list[Piece]], *, is_ruled: bool) -> Iterator[tuple[list[Piece], list[Piece]]]:
         """(line before, line) of each line that begins a record."""
@@ -271,8 +249,10 @@ class _Grid:
         if values > 1 or (values and 0 in columns and len(self.xs) > 3):
             return True
         shared = columns.keys() & record.keys()
-        hard = sum(not self._is_wrapped(column, record[column], columns[column]) for column in shared)
-        return not is_ruled and 2 * hard >= len(shared) and 0 in shared
+        hard = sum(
+            column in again or not self._is_wrapped(column, record[column], columns[column]) for column in shared
+        )
+        return not is_ruled and 2 * hard >= len(shared) and (0 in shared or values > 0)
 
     def _is_wrapped(self, column: int, before: Piece | None, piece: Piece) -> bool:
         """Whether a line continues the one above it in its cell: its first word had no room there."""
@@ -291,23 +271,30 @@ class _Grid:
             crossing = {
                 _index(self.ys, piece.middle) for piece in pieces if piece.x0 + 1 < self.xs[column] < piece.x1 - 1
             }
-            apart = self._rows_apart(pieces, column)
             for row in range(height):
-                if not lines[row] and row not in apart and (is_ruled or row in crossing):
+                if not lines[row] and (is_ruled or row in crossing):
                     owner[row][column] = owner[row][column - 1]
         beside = [self._labels_beside(pieces, column) for column in range(width)]
+        filled = {(_index(self.ys, piece.middle), _index(self.xs, (piece.x0 + piece.x1) / 2)) for piece in pieces}
+        lined = [
+            sum(self._has_line(self.rows, self.ys[row], column, upright=False) for row in range(1, height)) > 1
+            for column in range(width)
+        ]
+        held = {owner[0][column] for column in range(width) if (0, column) in filled}
         for row in range(1, height):
             for column in range(width):
+                above = owner[row - 1][column]
                 if (
                     owner[row][column] == (row, column)
-                    and row not in beside[column]
+                    and not (row in beside[column] and (above in held or not lined[column]))
                     and not self._has_line(self.rows, self.ys[row], column, upright=False)
                 ):
-                    above = owner[row - 1][column]
                     if above[1] == column:
                         owner[row][column] = above
                 elif owner[row][column][1] < column:
                     owner[row][column] = owner[row][column - 1]
+                if (row, column) in filled:
+                    held.add(owner[row][column])
         for row in range(1, height):  # a cell of several rows is as wide in each of them
             for column in range(width):
                 first = owner[row][column]
@@ -320,9 +307,6 @@ class _Grid:
 
         Each of them has one line, at the height of another one in its row.
         """
-        height = len(self.ys) - 1
-        if sum(self._has_line(self.rows, self.ys[row], column, upright=False) for row in range(1, height)) > 1:
-            return set()
         inside: dict[int, list[Piece]] = {}
         others: dict[int, list[Piece]] = {}
         for piece in pieces:
@@ -334,24 +318,6 @@ class _Grid:
             if not more and any(abs(piece.middle - label.middle) < 0.3 * label.height for piece in others.get(row, ()))
         }
         return beside if len(beside) >= max(3, len(inside) - 1) else set()
-
-    def _rows_apart(self, pieces: Sequence[Piece], column: int) -> set[int]:
-        """The rows of one line with a text on each side of the left edge of a column, and a wide gap between them."""
-        rows: dict[int, list[Piece]] = {}
-        for piece in pieces:
-            if self.xs[column - 1] < (piece.x0 + piece.x1) / 2 < self.xs[column + 1]:
-                rows.setdefault(_index(self.ys, piece.middle), []).append(piece)
-        edge = self.xs[column]
-        return {
-            row
-            for row, (left, *others) in (
-                (row, sorted(found, key=lambda piece: piece.x0)) for row, found in rows.items()
-            )
-            if len(others) == 1
-            and abs(left.middle - others[0].middle) < 0.5 * left.height
-            and left.x1 < edge + 1
-            and others[0].x0 > max(edge - 1, left.x1 + 1.5 * left.height)
-        }
 
     def _has_line(self, rules: Sequence[Rule], at: float, number: int, *, upright: bool) -> bool:
         edges = self.ys if upright else self.xs

@@ -264,16 +264,16 @@ class PdfiumPage:
 
 
 def _path_boxes(path: Any, matrix: pdfium_c.FS_MATRIX) -> Iterator[Box]:
-    """The box of a path, or of each of its parts, if it has straight ones only: a path may be all lines of a table."""
+    """The box of a path; of each of its parts if it is a grid: a path may be all lines of a table."""
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
     count = pdfium_c.FPDFPath_CountSegments(path)
     if count > MAX_SEGMENTS or not pdfium_c.FPDFPageObj_GetBounds(path, left, bottom, right, top):
         return
     box = left.value, bottom.value, right.value, top.value
     is_thin = box[2] - box[0] < 4 or box[3] - box[1] < 4
-    parts = [] if is_thin or count < 6 else _straight_parts(path, count)
-    if len(parts) > 1:
-        yield from (_box_around(part, matrix) for part in parts)
+    parts = [] if is_thin or count < 6 else [_box_around(part, matrix) for part in _straight_parts(path, count)]
+    if len({round(x0) for x0, y0, x1, y1 in parts if x1 - x0 < 4 < y1 - y0}) > 1:
+        yield from parts
     elif count <= 64:
         yield _box_around([box[:2], box[2:]], matrix)
 

@@ -14,7 +14,7 @@ from reportlab.pdfgen import canvas
 
 from ragkit.load.options import PdfOptions
 from ragkit.load.pages.page import PdfPage, Piece, Rule
-from ragkit.load.pages.pdf import PdfLoader
+from ragkit.load.pages.pdf import PdfLoader, read_tables
 from ragkit.load.pages.rectangles import Rectangle, page_rectangles
 from ragkit.load.pages.tables.open import join_signs
 from ragkit.load.pages.tables.rows import split_pieces
@@ -135,6 +135,15 @@ def test_a_table_on_a_turned_page_is_read() -> None:
     table(sheet, top=300)
     sheet.save()
     assert load(out.getvalue()).text.split("\n")[1] == "Austria | 59 | 54"
+
+
+def test_the_scale_of_a_chart_is_no_table() -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        for number, value in enumerate(range(450, 100, -50)):
+            sheet.drawString(80, 700 - 20 * number, str(value))
+            sheet.drawString(300, 700 - 20 * number, str(value))
+
+    assert list(read_tables(draw(page), "")) == []
 
 
 def test_tables_can_be_switched_off() -> None:

@@ -175,7 +175,7 @@ def _read_run(rows: Sequence[Row], tail: Sequence[Row], lines: Sequence[Rule]) -
     placed = [_place(row, strips) for row in split]
     for row in itertools.takewhile(lambda row: not _has_values(row), placed):
         _widen_over_lines(row, columns, lines)
-    if not _is_table(placed, len(edges) + 1):
+    if not _is_table(placed, len(edges) + 1) or _has_axis(placed, len(edges) + 1):  # with an axis: a chart
         return None, 0
     limits = [*sorted(row[0, 0][-1].x1 for row in placed if (0, 0) in row), strips[0][1]]
     groups = _join_rows(placed, limits)
@@ -295,6 +295,29 @@ def _is_table(rows: Sequence[Placed], width: int) -> bool:
     return (full >= 3 and (values >= 0.25 * len(texts) or (full >= 4 and _average(texts) < 25))) or (
         values >= 0.4 * len(texts) and full >= 2
     )
+
+
+def _has_axis(rows: Sequence[Placed], width: int) -> bool:
+    """Whether a column is the axis of a chart: a scale with few values beside it, or one that falls from the top."""
+    for column in range(width):
+        beside = [row for row in rows if (column, column) in row]
+        texts = [join_text(row[column, column]) for row in beside]
+        if _is_scale(texts):
+            numbers = [float(text.strip("%").replace(",", "")) for text in texts if is_data(text)]
+            full = sum(sum(is_data(join_text(cell)) for cell in row.values()) > 2 for row in beside)
+            if full < 0.8 * len(numbers) or numbers[0] > numbers[-1]:
+                return True
+    return False
+
+
+def _is_scale(texts: Sequence[str]) -> bool:
+    """Whether numbers rise or fall in equal steps: an axis of a chart. Steps of one number rows or years."""
+    try:
+        numbers = [float(text.strip("%").replace(",", "")) for text in texts if is_data(text)]
+    except ValueError:
+        return False
+    steps = {round(b - a, 6) for a, b in itertools.pairwise(numbers)}
+    return len(numbers) >= 5 and len(steps) == 1 and abs(min(steps)) not in (0, 1)
 
 
 def _average(texts: Sequence[str]) -> float:

@@ -89,8 +89,7 @@ def _groups(horizontal: Sequence[Rule], vertical: Sequence[Rule]) -> Iterator[tu
     for number, rule in enumerate(rules):
         groups.setdefault(find(number), ([], []))[number >= len(horizontal)].append(rule)
     for rows, columns in groups.values():
-        is_grid = len(rows) >= 2 and len(_positions([rule.x0 for rule in columns])) >= 2  # else: lines of a page
-        if is_grid and len(rows) * len(columns) <= MAX_FIELDS:
+        if len(rows) >= 2 and columns and len(rows) * len(columns) <= MAX_FIELDS:
             yield rows, columns
 
 
@@ -275,26 +274,23 @@ class _Grid:
                 if not lines[row] and (is_ruled or row in crossing):
                     owner[row][column] = owner[row][column - 1]
         beside = [self._labels_beside(pieces, column) for column in range(width)]
-        filled = {(_index(self.ys, piece.middle), _index(self.xs, (piece.x0 + piece.x1) / 2)) for piece in pieces}
+        first = min((_index(self.ys, piece.middle) for piece in pieces if is_data(piece.text)), default=0)
         lined = [
             sum(self._has_line(self.rows, self.ys[row], column, upright=False) for row in range(1, height)) > 1
             for column in range(width)
         ]
-        held = {owner[0][column] for column in range(width) if (0, column) in filled}
         for row in range(1, height):
             for column in range(width):
-                above = owner[row - 1][column]
                 if (
                     owner[row][column] == (row, column)
-                    and not (row in beside[column] and (above in held or not lined[column]))
+                    and not (row in beside[column] and (row == first or not lined[column]))
                     and not self._has_line(self.rows, self.ys[row], column, upright=False)
                 ):
+                    above = owner[row - 1][column]
                     if above[1] == column:
                         owner[row][column] = above
                 elif owner[row][column][1] < column:
                     owner[row][column] = owner[row][column - 1]
-                if (row, column) in filled:
-                    held.add(owner[row][column])
         for row in range(1, height):  # a cell of several rows is as wide in each of them
             for column in range(width):
                 first = owner[row][column]

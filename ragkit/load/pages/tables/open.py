@@ -332,7 +332,7 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
     joined: list[Placed] = []
     first = next((number for number, row in enumerate(rows) if _has_values(row)), -1)
     for number, row in enumerate(rows):
-        in_names = number <= first <= MAX_HEADER_ROWS
+        in_names = number <= first <= MAX_HEADER_ROWS or (first < 0 < number and _goes_on(rows, number))
         if list(row) == [(0, 0)] and number + 1 < len(rows) and _overlaps(row, rows[number + 1]):
             joined.append({(0, 0): list(row[0, 0])})  # a label that stands a little higher than its values
             continue
@@ -342,6 +342,18 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
         else:
             joined.append({span: list(pieces) for span, pieces in row.items()})
     return joined
+
+
+def _goes_on(rows: Sequence[Placed], number: int) -> bool:
+    """Whether most texts above a row of texts have three words and had no room for the first one below them."""
+    above, row = rows[number - 1], rows[number]
+    wrapped = 0
+    for span in above.keys() & row.keys():
+        before, piece = above[span][-1], row[span][0]
+        word = piece.words[0] if piece.words else (0, 0, piece.x0, piece.x1)
+        right = max(found.x1 for line in rows for found in line.get(span, ()))
+        wrapped += before.text.count(" ") > 1 and before.x1 + 0.25 * piece.height + word[3] - word[2] > right
+    return 2 * wrapped >= len(above)
 
 
 def _widen_names(rows: list[Placed]) -> None:

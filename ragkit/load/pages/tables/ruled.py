@@ -274,7 +274,7 @@ class _Grid:
                 if not lines[row] and (is_ruled or row in crossing):
                     owner[row][column] = owner[row][column - 1]
         beside = [self._labels_beside(pieces, column) for column in range(width)]
-        first = min((_index(self.ys, piece.middle) for piece in pieces if is_data(piece.text)), default=0)
+        body = min((_index(self.ys, piece.middle) for piece in pieces if is_data(piece.text)), default=0)
         lined = [
             sum(self._has_line(self.rows, self.ys[row], column, upright=False) for row in range(1, height)) > 1
             for column in range(width)
@@ -283,7 +283,7 @@ class _Grid:
             for column in range(width):
                 if (
                     owner[row][column] == (row, column)
-                    and not (row in beside[column] and (row == first or not lined[column]))
+                    and not (row in beside[column] and (row == body or not lined[column]))
                     and not self._has_line(self.rows, self.ys[row], column, upright=False)
                 ):
                     above = owner[row - 1][column]

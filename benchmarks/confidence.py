@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from ragkit.answer.base import Searcher
 from ragkit.answer.confidence import LEXICAL_WEIGHTS, LIKELY, MIN_ANSWER, MIN_PASSAGES, WEIGHTS
 from ragkit.answer.extractive.answer import to_query
-from ragkit.answer.extractive.answer_confidence import answer_features
+from ragkit.answer.extractive.answer_confidence import answer_features, limit_by_names
 from ragkit.answer.extractive.composition import MAX_CHARS, AnswerPassage, compose_answer
 from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.selection import rank_answer_units, with_beginnings
@@ -77,6 +77,8 @@ class Judged:
     case: Case
     features: dict[str, float]
     right: bool
+    limit: float = 1.0
+    """The highest confidence that the names of the question allow."""
 
 
 def read_cases(folder: Path, scratch: Path) -> tuple[Path, list[Case]]:
@@ -171,7 +173,8 @@ def ask(name: str, cases: Sequence[Case], searcher: Searcher) -> Iterator[Judged
                 quoted += passages
         if rows:
             features = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
-            yield Judged(name, case, features, case.judge(quoted))
+            limit = float(np.mean([limit_by_names(part, searcher) for part in parts]))
+            yield Judged(name, case, features, case.judge(quoted), limit)
 
 
 def fit(judged: Sequence[Judged], current: Mapping[str, float], steps: int = 30) -> dict[str, float]:
@@ -197,7 +200,8 @@ def fit(judged: Sequence[Judged], current: Mapping[str, float], steps: int = 30)
 def predict(judged: Sequence[Judged], weights: dict[str, float]) -> NDArray[np.float64]:
     """The confidence of each answer."""
     sums = [sum(w * item.features.get(name, 1.0) for name, w in weights.items()) for item in judged]
-    return np.asarray(1 / (1 + np.exp(-np.array(sums))), np.float64)
+    limits = np.array([item.limit for item in judged])
+    return np.asarray(np.minimum(1 / (1 + np.exp(-np.array(sums))), limits), np.float64)
 
 
 def left_out(judged: Sequence[Judged], current: Mapping[str, float]) -> NDArray[np.float64]:

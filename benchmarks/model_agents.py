@@ -278,7 +278,7 @@ def selectools(task: Task, functions: dict[str, Callable[..., str]]) -> object:
     if task.handoff:
         agents = {"billing": Agent(tools, provider=provider, config=config(BILLING))}
         supervisor = SupervisorAgent(
-            agents=agents, provider=provider, model="local", strategy=SupervisorStrategy.DYNAMIC, max_rounds=2
+            agents=agents, provider=provider, strategy=SupervisorStrategy.DYNAMIC, max_rounds=2
         )
         return supervisor.run(task.question).content
     return Agent(tools, provider=provider, config=config(GENERAL)).run(task.question).content

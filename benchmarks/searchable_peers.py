@@ -14,6 +14,7 @@ until then, the highest memory, and for how many questions the first passage, or
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import resource
@@ -22,9 +23,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+PR_SET_CHILD_SUBREAPER = 36
+"""prctl(2): processes whose parent ended become children of this one, and so does their CPU time."""
 ROOT = Path(__file__).resolve().parent.parent
 ON_DEMAND, OTHER = "ragkit, vectors on demand", "the other version"
 WAYS = {
@@ -54,6 +58,7 @@ def run(name: str, folder: Path, questions: Sequence[dict[str, str]]) -> Figures
     from benchmarks.peer_systems import SYSTEMS
 
     started = time.perf_counter()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory() as work:
         if name == ON_DEMAND:
             search = index_on_demand(folder, Path(work))
@@ -74,7 +79,14 @@ def run(name: str, folder: Path, questions: Sequence[dict[str, str]]) -> Figures
 
 
 def _cpu_seconds() -> float:
-    """Of this process and its children that ended."""
+    """Of this process and its children that ended, with those of a worker that was stopped."""
+    for _ in range(50):  # they end a moment after it
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+            time.sleep(0.02)
+            continue
+        break
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 

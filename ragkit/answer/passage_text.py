@@ -12,6 +12,7 @@ from pathlib import Path
 from posixpath import commonpath
 
 from ragkit.answer.base import Searcher
+from ragkit.answer.extractive.question_terms import QuestionTerms
 from ragkit.answer.extractive.selection import rank_answer_units
 from ragkit.answer.extractive.units import AnswerUnit, UnitKind
 from ragkit.answer.passages import within_budget
@@ -50,6 +51,8 @@ _VALIDITY = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?*])\s+(?=[A-ZÀ-Þ*_])")
 _MARKUP = re.compile(r"^[\s>#*_|-]+|[*_`]+")
+_RECORD = re.compile(r"[^:;\n]{1,60}: [^;\n]*; [^:;\n]{1,60}: [^;\n]*; [^:;\n]{1,60}: ")
+"""A line of at least three fields: what it says on versions and dates is about itself, not about its file."""
 
 
 def format_blocks(hits: Sequence[Hit], numbers: Sequence[int], searcher: Searcher, query: str = "") -> dict[int, str]:
@@ -107,6 +110,7 @@ def choose_extracts(
             continue
         chosen[position[_place(unit)]] = unit
         size += tokens
+    chosen = _without_other_rows(chosen, QuestionTerms(query, searcher).name_terms)
     extracts: list[Extract] = []
     for at in dict.fromkeys(unit.hit_index for unit in chosen.values()):
         places = sorted(index for index, unit in chosen.items() if unit.hit_index == at)
@@ -129,6 +133,25 @@ def format_extracts(
 
 def _place(unit: AnswerUnit) -> tuple[int, int, int, UnitKind]:
     return unit.hit_index, unit.start, unit.end, unit.kind
+
+
+def _without_other_rows(chosen: Mapping[int, AnswerUnit], names: Collection[str]) -> dict[int, AnswerUnit]:
+    """The units without the rows of a table that a question is not about; what they took of the budget stays free.
+
+    A question that names what stands in some rows of a file is about these. The rows beside them are kept: they answer
+    what comes before or after. Numbers name no row: "more than 10".
+    """
+    rows: dict[str, dict[int, set[str]]] = {}
+    for index, unit in chosen.items():
+        if unit.kind is UnitKind.ROW:
+            rows.setdefault(unit.source, {})[index] = {*extract_terms(unit.body)}
+    left_out: set[int] = set()
+    for terms in rows.values():
+        telling = {name for name in names if not name.isdigit() and not all(name in held for held in terms.values())}
+        named = {index for index, held in terms.items() if held & telling}
+        if named:
+            left_out |= {index for index in terms if not named & {index - 1, index, index + 1}}
+    return {index: unit for index, unit in chosen.items() if index not in left_out}
 
 
 def _overlap(unit: AnswerUnit, other: AnswerUnit) -> bool:
@@ -250,6 +273,7 @@ def describe_validity(chunk: Chunk, searcher: Searcher) -> str:
     sentences = (
         _MARKUP.sub("", sentence).strip()
         for line in first.text[:BEGINNING_CHARS].splitlines()
+        if not _RECORD.match(line)
         for sentence in _SENTENCE_END.split(line)
     )
     found = " ".join(sentence for sentence in sentences if _VALIDITY.search(sentence))

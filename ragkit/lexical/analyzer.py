@@ -16,7 +16,7 @@ import Stemmer  # type: ignore[import-not-found]  # PyStemmer has no types
 
 from ragkit.lexical.stopwords import STOP_WORDS
 
-ANALYZER_VERSION = f"2+snowball-{Stemmer.version()}"
+ANALYZER_VERSION = f"3+snowball-{Stemmer.version()}"
 """Changes whenever `extract_terms` may return different terms: an index built with another version is stale."""
 
 MAX_TERM_CHARS = 64
@@ -59,6 +59,8 @@ def _token_pattern(word: str) -> re.Pattern[str]:
 _ASCII_TOKEN = _token_pattern("A-Za-z0-9_")
 _TOKEN = _token_pattern(rf"\w{_COMBINING_MARKS}")
 _UNSPACED_RUN = re.compile(f"([{_UNSPACED_SCRIPTS}]+)")
+_OPTION = re.compile(r"(?<![\w.-])-[A-Za-z](?![\w-])")
+"""An option of one letter, as `tar -x` has it: many of these letters are stop words, and their case tells."""
 _JOINERS = re.compile(r"[._'&@\-:+#]+")
 _REMOVED_JOINERS = re.compile(r"[_'\-]")
 _CLITIC_ENDING = re.compile(r"'(?:s|ll|ve|re|d|m)\Z", re.IGNORECASE)
@@ -134,6 +136,7 @@ def extract_terms(text: str) -> list[str]:
         v1.2                      ->  v1.2 1.2 v1
         1980s                     ->  1980s 1980
         C++                       ->  c++
+        -L                        ->  -L l
 
     A term is not empty, has no white space and at most MAX_TERM_CHARS characters. Linear time.
     """
@@ -177,6 +180,8 @@ class _RunTerms(dict[str, tuple[str, ...]]):
 
     def __missing__(self, run: str) -> tuple[str, ...]:
         found = [_TOKEN_TERMS[token] for token in _find_tokens(run)]
+        if "-" in run and (options := _OPTION.findall(run)):
+            found.insert(0, tuple(options))
         terms = found[0] if len(found) == 1 else tuple(chain.from_iterable(found))
         if len(run) <= _MAX_CACHED_TOKEN_CHARS:
             if len(self) >= _MAX_CACHED_RUNS:

@@ -44,7 +44,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "text": "5",
     "unstructured": "2",
     "xls": "6",
-    "xlsx": "8",
+    "xlsx": "9",
     "xml": "2",
 }
 """Loader -> version of its output. Increase it when equal bytes give a different Document.

@@ -15,10 +15,11 @@ from ragkit.split.base import CharSpan
 from ragkit.split.lines import TextLine, iter_lines, skip_whitespace
 from ragkit.split.text_boundaries import splits_grapheme
 
-_STOP = re.compile(
-    r"[.!?…‼⁇⁈⁉]+[\"'”’»›)\]}*_`]*(?:\[\d{1,3}\])*"  # only before white space
-    r"|[。！？｡]+[」』”’）】》〉\"')]*"  # anywhere
-    r"|[।॥۔؟።។៕]+"
+STOP = re.compile(  # begins with one class, which is looked for quickly
+    r"[.!?…‼⁇⁈⁉。！？｡।॥۔؟።។៕]"
+    r"(?:(?<=[.!?…‼⁇⁈⁉])[.!?…‼⁇⁈⁉]*[\"'”’»›)\]}*_`]*(?:\[\d{1,3}\])*"  # only before white space
+    r"|(?<=[。！？｡])[。！？｡]*[」』”’）】》〉\"')]*"  # anywhere
+    r"|(?<=[।॥۔؟።។៕])[।॥۔؟።។៕]*)"
 )
 _FULLWIDTH_STOPS = frozenset("。！？｡")
 _TO_NEXT_WORD = re.compile(r"\s+[\"'“‘«‹(\[{¿¡*_`]*")
@@ -95,7 +96,7 @@ def sentence_spans(text: str, width: int = 0) -> list[CharSpan]:
     sentences: list[CharSpan] = []
     for start, end in _text_runs(text, width):
         begin = start
-        for stop in _STOP.finditer(text, begin, end):
+        for stop in STOP.finditer(text, begin, end):
             first, last = stop.span()
             if first > begin and last < end and _ends_sentence(text, stop, begin, end):
                 sentences.append((begin, last))

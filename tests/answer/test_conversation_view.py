@@ -109,6 +109,11 @@ def test_what_a_document_says_on_its_validity_stands_beside_a_passage_from_its_m
     assert "The document says" not in blocks[2]  # once for each document
 
 
+def test_rows_of_a_table_say_nothing_on_the_validity_of_their_file() -> None:
+    first = replace(piece(0, 10).chunk, id="first", text="version: 1.1; codename: Buzz; release: 1996-06-17\n")
+    assert "The document says" not in format_blocks([piece(34, 40)], (1,), Stack([], first))[1]
+
+
 def test_a_passage_that_was_shown_is_not_sent_again() -> None:
     provider = ScriptedProvider([search("hedge cellar"), "ok", search("cellar hedge", "c2"), "ok"])
     agent = RAGAgent(Shelf(SHELF), provider, memory=ConversationMemory())

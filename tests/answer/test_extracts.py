@@ -357,3 +357,30 @@ def test_unknown_kinds_of_passages_are_refused() -> None:
 
     with pytest.raises(InvalidOption, match="auto, whole or extracts"):
         AnswerOptions(passages="half")  # type: ignore[arg-type]
+
+
+RELEASES = Shelf(
+    {
+        "/releases.csv": "".join(
+            f"name: {name}; published: 20{n}-06-17; ended: 20{n + 9}-08-01\n"
+            for n, name in enumerate(("Heron", "Kestrel", "Plover", "Avocet", "Dunlin", "Curlew", "Godwit"), start=10)
+        )
+    }
+)
+
+
+def test_of_a_table_the_rows_that_a_question_names_are_shown_with_those_beside_them() -> None:
+    question = "When was Avocet published?"
+    (extract,) = choose_extracts(question, RELEASES.search(question), RELEASES)
+    assert [line.partition(";")[0] for line in extract.text.split("\n")] == [
+        "name: Plover",
+        "name: Avocet",
+        "name: Dunlin",
+    ]
+
+
+def test_a_question_that_names_no_row_is_shown_all() -> None:
+    question = "Which name was published last, after 2012?"
+    (extract,) = choose_extracts(question, RELEASES.search(question), RELEASES)
+    assert "Heron" in extract.text
+    assert "Godwit" in extract.text

@@ -93,6 +93,22 @@ def test_who_when_and_which_version_are_read_at_the_beginning(base: KnowledgeBas
     assert ask(base, question) == text
 
 
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Who wrote pumps.md, and which version is old-pumps.md?", "Author: Ada Quill [1]\nVersion 2.0 [2]"),
+        ("Who are the authors of pumps.md and of old-pumps.md?", "Author: Ada Quill [1]\nAuthor: Ada Quill [2]"),
+    ],
+)
+def test_each_part_of_a_question_about_documents_is_looked_up(base: KnowledgeBase, question: str, text: str) -> None:
+    assert ask(base, question) == text
+    assert base.ask(question).searched_for == ""
+
+
+def test_a_question_of_which_one_part_is_about_a_document_is_searched_for(base: KnowledgeBase) -> None:
+    assert "baked at four" in ask(base, "Who wrote pumps.md, and when is the bread baked?")
+
+
 def test_the_sections_have_their_lines(base: KnowledgeBase) -> None:
     lines = ask(base, "What are the main sections of pumps.md?").splitlines()
     assert lines[1:] == ["- Abstract, line 7 [1]", "- Care, line 11 [2]", "- Repair, line 15 [3]"]
@@ -157,6 +173,54 @@ def test_a_lead_does_not_end_with_what_only_introduces_a_list(tmp_path: Path) ->
     with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
         kb.add(Document(text, {"source": "valves.md"}))
         assert kb.ask("What is valves.md about?").text.startswith("A valve of the mill lets water through. [1]")
+
+
+CHANGES = """# Changes
+
+## [4.1.0] - 2023-05-17
+
+The mill grinds rye since 4.0.1, which was never released.
+
+## v4.0.0 / 1 February 2022
+
+The mill grinds oats.
+
+## 4.0.1
+
+Not released.
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("When was mill 4.1.0 released?", "[4.1.0] - 2023-05-17 [1]"),
+        ("When did version 4.0.0 of the mill come out?", "v4.0.0 / 1 February 2022 [1]"),
+    ],
+)
+def test_the_date_of_a_release_is_read_in_the_heading_of_its_change_log(
+    tmp_path: Path, question: str, text: str
+) -> None:
+    with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        (tmp_path / "mill-CHANGES.md").write_text(CHANGES, "utf-8")
+        kb.index(tmp_path / "mill-CHANGES.md")
+        assert ask(kb, question) == text
+        assert "4.1.0] - " not in ask(kb, "When was mill 4.0.1 released?")
+        assert "4.1.0] - " not in ask(kb, "When was oven 4.1.0 released?")
+
+
+def test_a_note_beside_the_text_is_no_summary(tmp_path: Path) -> None:
+    text = "> [!IMPORTANT]\n> Valves are sold out until March!\n\n# Valves\n\nA valve of the mill lets water through.\n"
+    with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        (tmp_path / "valves.md").write_text(text, "utf-8")
+        kb.index(tmp_path / "valves.md")
+        assert kb.ask("What is valves.md about?").text.startswith("A valve of the mill lets water through. [1]")
+
+
+def test_documents_that_mention_both_words_have_each_of_them(base: KnowledgeBase) -> None:
+    text = ask(base.as_user("zoe"), "Which documents mention both the smith and pumps?")
+    assert text.startswith("2 of 3 documents mention 'smith' and 'pumps':")
+    assert ask(base, "Which documents mention both bread and frost?").startswith("0 of 4 documents mention 'bread' and")
 
 
 def test_words_with_and_without_hyphens_and_in_both_numbers_are_counted_together(tmp_path: Path) -> None:

@@ -6,14 +6,17 @@ import base64
 import hashlib
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragkit.errors import UnsupportedFormat
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.load.router import LoaderRoute, Router
-from ragkit.load.shared.noise import LEFT_OUT
+from ragkit.load.shared.noise import LEFT_OUT, find_long_runs, find_wordless_spans
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
 
@@ -179,3 +182,13 @@ def test_of_a_framemaker_file_the_paragraphs_are_read() -> None:
         " <Para\n  <ParaLine\n   <String `Say \\qno\\q.'>\n  >\n >\n>\n"
     )
     assert load(f"<MIFFile 9.00>\n{style * 30}{flow}", "manual.mif").text == "The pump isn’t oiled twice.\n\nSay 'no'."
+
+
+PIECES = st.sampled_from(["pump", " ", "\n", "\u3000", "\x1c", "7", "1.5 ", "-", "é", "\u0300"])
+
+
+@given(st.lists(st.tuples(PIECES, st.integers(1, 230)), max_size=12))
+def test_the_places_of_noise_are_those_of_a_search_of_the_whole_text(parts: list[tuple[str, int]]) -> None:
+    text = "".join(piece * count for piece, count in parts)
+    assert list(find_wordless_spans(text)) == [found.span() for found in re.finditer(r"[\W\d_]{200,}", text)]
+    assert list(find_long_runs(text)) == [found.span() for found in re.finditer(r"(?<!\S)\S{32,}", text)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import time
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragkit.split.lines import iter_lines
-from ragkit.split.sentence_segmentation import sentence_spans, wrap_width
+from ragkit.split.sentence_segmentation import STOP, sentence_spans, wrap_width
 
 
 def sentences(text: str) -> list[str]:
@@ -207,3 +208,9 @@ def test_lines_that_end_before_the_width_are_not_wrapped() -> None:
     rows = "\n".join(f"Pump {n:02}   of the old mill   beside the river" for n in range(20))
     for text in (names, rows, GERMAN[:200]):
         assert wrap_width(text, list(iter_lines(text))) == 0
+
+
+@given(st.text("aB .!?…‼。！？｡।។)”」[1]* \n", max_size=40))
+def test_a_sentence_ends_at_the_same_places_with_each_kind_of_punctuation_by_itself(text: str) -> None:
+    kinds = r"[.!?…‼⁇⁈⁉]+[\"'”’»›)\]}*_`]*(?:\[\d{1,3}\])*|[。！？｡]+[」』”’）】》〉\"')]*|[।॥۔؟።។៕]+"
+    assert [found.span() for found in STOP.finditer(text)] == [found.span() for found in re.finditer(kinds, text)]

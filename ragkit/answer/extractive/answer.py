@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.tracing.trace import AgentTrace, StepType, TraceContent
@@ -27,6 +28,9 @@ from ragkit.answer.verdicts import quoted_statements, with_support
 from ragkit.records import Citation, Hit, Where
 from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens
+
+if TYPE_CHECKING:
+    from ragkit.answer.extractive.whole.scope import Scope
 
 PRONOUN_MARGIN = 0.3
 """A question with a pronoun is answered alone only if its confidence is higher by this than when it is completed."""
@@ -91,7 +95,7 @@ def answer_question(searcher: Searcher, question: str, options: ExtractiveOption
             meter.check_budget()
             span = trace.start_span(StepType.COMPOSE)
             meter.record_chat(EXTRACTIVE, EXTRACTIVE, ZERO_COST)
-            text, quoted = compose_quotes(found, query, searcher, within=scope.name if scope else "")
+            text, quoted = compose_quotes(found, query, searcher, scope=scope)
             trace.end_span(span)
         answer = _build_answer(question, text, quoted, searcher, meter, trace)
     trace.end_span(trace.root)
@@ -151,7 +155,7 @@ def compose_quotes(
     offset: int = 0,
     *,
     threshold: float = MIN_ANSWER,
-    within: str = "",
+    scope: Scope | None = None,
 ) -> tuple[str, ExtractiveAnswer]:
     """The text of an answer and its quotes.
 
@@ -161,8 +165,9 @@ def compose_quotes(
         searcher: knows the documents of the passages.
         offset: the last citation number of the conversation so far.
         threshold: abstain if the estimated probability that the answer is right is below it.
-        within: the document that alone was searched, as the question names it; '' for all.
+        scope: the documents that alone were searched, as the question names them; None for all.
     """
+    within = scope.name if scope else ""
     quotes: list[Quote] = []
     nearest: list[Quote] = []
     lines: list[str] = []
@@ -182,7 +187,8 @@ def compose_quotes(
     evidence = sum(confidences) / max(1, len(confidences))
     searched = f"{query} (in {within})" if within else query  # see `Scope.of`
     quoted = ExtractiveAnswer(tuple(quotes or nearest), not quotes, searched, evidence)
-    return "\n".join(lines) if quotes else _format_abstention(quoted, within), quoted
+    text = "\n".join(lines) if quotes else _format_abstention(quoted, within)
+    return f"{text}\n\n{scope.note}" if scope and scope.note else text, quoted
 
 
 def _is_same_place(quote: Quote, other: Quote) -> bool:

@@ -55,7 +55,7 @@ def estimate_confidence(
         return 0.0
     features = answer_features(question, hits, ranked, quoted, searcher)
     probability = confidence(features, WEIGHTS if "gap" in features else LEXICAL_WEIGHTS)
-    return min(probability, _limit_by_names(question, searcher))
+    return min(probability, limit_by_names(question, searcher))
 
 
 def answer_features(
@@ -105,7 +105,7 @@ def _lacks_price(question: str, hits: Sequence[Hit], quoted: Sequence[AnswerPass
     return not any(_PRICE.search(f"{chunk.header} {chunk.text}") for chunk in chunks)
 
 
-def _limit_by_names(question: str, searcher: Searcher) -> float:
+def limit_by_names(question: str, searcher: Searcher) -> float:
     """The highest probability of an answer to a question with names that no document has; 1 if it has none.
 
     What the documents say of others is no answer to a question about Katrin Vogel. A single capitalized word may be no

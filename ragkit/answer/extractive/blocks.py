@@ -7,6 +7,7 @@ has it: PDF, HTML, Markdown, man pages. Independent of the question and the inde
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -81,6 +82,7 @@ _SECTION_NUMBER = re.compile(
     r"(?:chapter |section |appendix )?(?:\d{1,2}|[A-Z])(?:\.\d{1,3}){0,4}\.?\s+(?=[^\W\d_])", re.IGNORECASE
 )
 _RECORD_ROW = re.compile(r"[^:;\n]{1,60}: [^;\n]{0,400}; [^:;\n]{1,60}: ")
+_FIELD = re.compile(r"[^:;\n]{1,60}: \S")
 _RECORD_ENTRY = re.compile(r"(\S{0,400}\[\d{1,9}\])\.\S{1,400}: ")
 _END_PUNCTUATION = frozenset(".!?…;,。！？")
 _CODE_CHARS = re.compile(r"[{}()\[\]=;<>\\/$|&_*~^@#]|--")
@@ -94,21 +96,27 @@ def parse_blocks(
     headings: Collection[int] = (),
     *,
     is_code: bool = False,
+    is_data: bool = False,
     fenced: bool = False,
     lines: Sequence[TextLine] | None = None,
 ) -> list[Block]:
     """The blocks of `text`, in order, without overlap; every character that is not white space is in exactly one.
 
     `headings` are the offsets of lines that are known to be headings. The text of a program (`is_code`) has only
-    paragraphs. `fenced`: the text begins inside a code fence. `lines` are those of the text, if they are known. Linear
-    in the length of `text`.
+    paragraphs. Of data (`is_data`), paragraphs of `key: value` lines that begin with one key are rows. `fenced`: the
+    text begins inside a code fence. `lines` are those of the text, if they are known. Linear in the length of `text`.
     """
     lines = list(iter_lines(text)) if lines is None else lines
     if is_code:
         return [_block(BlockKind.PARAGRAPH, run) for run in _runs(lines)]
     blocks: list[Block] = []
-    for run in _runs(lines):
+    runs = list(_runs(lines))
+    first_keys = Counter(_first_key(text, run) for run in runs) if is_data else Counter()
+    for run in runs:
         start = 0
+        if first_keys[_first_key(text, run) if is_data else ""] > 1:
+            blocks.append(_block(BlockKind.ROW, run))
+            continue
         for i, line in enumerate(run):
             if _FENCE.match(text, line.text_start, line.end):
                 if start < i:
@@ -130,6 +138,13 @@ def _runs(lines: Sequence[TextLine]) -> Iterator[list[TextLine]]:
         run.append(line)
     if run:
         yield run
+
+
+def _first_key(text: str, run: Sequence[TextLine]) -> str:
+    """The key of the first line, if all lines are `key: value`; else the offset of the run, which no other one has."""
+    lines = [text[line.text_start : line.end] for line in run]
+    is_record = len(lines) > 1 and all(_FIELD.match(line) and not _RECORD_ENTRY.match(line) for line in lines)
+    return lines[0].partition(":")[0] if is_record else str(run[0].start)
 
 
 def _indent(line: TextLine) -> int:
@@ -223,7 +238,8 @@ def _is_section_title(text: str, run: Sequence[TextLine], i: int) -> bool:
     words = text[line.text_start : line.end]
     if len(words) > MAX_HEADING_CHARS or words[-1] in _END_PUNCTUATION:
         return False
-    if words.isupper() and sum(c.isalpha() for c in words) > 3 and len(words.split()) <= 8 and _indent(line) < 4:
+    is_name = sum(c.isalpha() for c in words) > max(3, sum(c.isdigit() for c in words))  # "IBAN DE02 1203 0000" is none
+    if words.isupper() and is_name and len(words.split()) <= 8 and _indent(line) < 4:
         return True
     number = _SECTION_NUMBER.match(words)
     if number is None or len(words.split()) > 12 or words[-1] == ":":

@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ragkit.answer.extractive.question_kind import QuestionKind, compared_sides, detect_question_kinds
-from ragkit.answer.extractive.selection import ScoredAnswerUnit
-from ragkit.answer.extractive.units import KEY_VALUE_LINE, AnswerUnit, UnitKind
+from ragkit.answer.extractive.question_kind import QuestionKind, asked_term, compared_sides, detect_question_kinds
+from ragkit.answer.extractive.selection import OPENING_CHARS, ScoredAnswerUnit, file_words
+from ragkit.answer.extractive.units import KEY_VALUE_LINE, MAX_LIST_ITEMS, REGION_CHARS, AnswerUnit, UnitKind
 from ragkit.lexical.analyzer import extract_terms
 
 MAX_PASSAGES = 3
@@ -28,6 +28,12 @@ _MARGIN = 2.2  # a further passage may score this much less than the best
 _DUPLICATE_OVERLAP = 0.8  # share of the terms of the shorter passage
 _LISTED = (UnitKind.ITEM, UnitKind.LIST, UnitKind.CODE)
 _NUMBERED = re.compile(r"\(?\w{1,3}[.)]\s")
+_EACH = re.compile(
+    r"\b(?:each(?: of the)?|every|per|(?:of |for )all(?: the)?|jede[mnrs]?|je|pro|chaque|par|cada|por)\s+"
+    r"([^\W\d_]{2,40})",
+    re.IGNORECASE,
+)
+"""What is asked of each thing of a kind."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,8 @@ def compose_answer(
         passage = composer.passage(unit, _EXTRA_WORDS if passages else _PASSAGE_WORDS, passages)
         size = len(passage.text) + _MARK_CHARS
         wants_list = bool(kinds & (QuestionKind.LIST | QuestionKind.HOW_TO))
-        if not passages and wants_list and (unit.kind in _LISTED or "\n" in passage.text):
+        is_long = (wants_list and unit.kind in _LISTED) or ((wants_list or unit.cells) and "\n" in passage.text)
+        if not passages and is_long:
             limit = max_chars * 3 // 2
         if size > limit and unit.kind is UnitKind.LIST and not wants_list:
             continue  # what it would be cut to is its beginning, the answer is one of its items
@@ -147,9 +154,15 @@ class _Composer:
 
     def __init__(self, question: str, kinds: QuestionKind, units: Sequence[AnswerUnit]) -> None:
         self._terms = frozenset(extract_terms(question))
+        self._each = frozenset(term for match in _EACH.finditer(question) for term in extract_terms(match[1])[:1])
+        """The first word of each "each X"."""
         self._kinds = kinds
+        defined = asked_term(question) if QuestionKind.DEFINITION in kinds else ""
+        self._defined = frozenset(extract_terms(defined)) if defined else frozenset()
         self._tables: dict[tuple[str, int], bool] = {}
         """Tables of which a row was taken: whether the question has its first cell, which no other row has."""
+        self._held: dict[tuple[str, int], frozenset[str]] = {}
+        """Their columns whose text in that row the question has."""
         self._by_group: dict[tuple[str, int], list[AnswerUnit]] = {}
         for unit in sorted(units, key=lambda unit: (unit.source, unit.start)):
             self._by_group.setdefault((unit.source, unit.group), []).append(unit)
@@ -161,8 +174,16 @@ class _Composer:
         A list may want several, unless the question names the one that was taken.
         """
         named = self._tables.get((unit.source, unit.group)) if unit.cells else None
-        several = bool(self._kinds & QuestionKind.COMPARISON) or (QuestionKind.LIST in self._kinds and not named)
-        return named is not None and not several
+        if named is None or self._kinds & QuestionKind.COMPARISON:
+            return False
+        held = self._held.get((unit.source, unit.group), frozenset())
+        differs = not held <= self._held_columns(unit)  # a row of Kiel where rows of Hamburg are asked for
+        return named or differs or QuestionKind.LIST not in self._kinds
+
+    def _held_columns(self, unit: AnswerUnit) -> frozenset[str]:
+        """The columns of a row whose text the question has."""
+        words = ((name, extract_terms(text)) for name, text in unit.cells)
+        return frozenset(name for name, terms in words if terms and self._terms.issuperset(terms))
 
     def passage(self, unit: ScoredAnswerUnit, max_words: int, before: Sequence[AnswerPassage]) -> AnswerPassage:
         """The passage around a unit; what introduces its list stands once in the answer."""
@@ -170,7 +191,14 @@ class _Composer:
             name = extract_terms(unit.cells[0][1])
             table = unit.source, unit.group
             is_key = sum(row.cells[:1] == unit.cells[:1] for row in self._by_group[table]) == 1
-            self._tables.setdefault(table, is_key and bool(name) and self._terms.issuperset(name))
+            named = is_key and bool(name) and self._terms.issuperset(name)
+            self._tables.setdefault(table, named)
+            self._held.setdefault(table, self._held_columns(unit))
+            rows = self._by_group[table]
+            if not named and self._asks_each(rows):
+                whole = replace(rows[0], end=rows[-1].end, kind=UnitKind.LIST, lead="", cells=())
+                lines = [self._asked_cells(row).body for row in rows]
+                return _to_passage(unit, [replace(whole, body="\n".join(lines))])
             return _to_passage(unit, [self._asked_cells(unit)])
         group = [other for other in self._by_group[unit.source, unit.group] if other.kind is not UnitKind.LIST]
         if unit.kind is UnitKind.ITEM:
@@ -199,6 +227,12 @@ class _Composer:
                 return other
         return None
 
+    def _asks_each(self, rows: Sequence[AnswerUnit]) -> bool:
+        """Whether every row of a table is asked for, by the name of its first column; a long table may be cut."""
+        is_small = 1 < len(rows) <= MAX_LIST_ITEMS and rows[-1].end - rows[0].start <= REGION_CHARS
+        name = frozenset(extract_terms(rows[0].cells[0][0])) if is_small and all(row.cells for row in rows) else ()
+        return bool(name) and not self._each.isdisjoint(name)
+
     def _asked_cells(self, unit: AnswerUnit) -> AnswerUnit:
         """A row with its first cell and the cells whose name or text the question has; whole if it names no column."""
         named = [bool(self._terms.intersection(extract_terms(name))) for name, _ in unit.cells]
@@ -220,6 +254,8 @@ class _Composer:
     def _sentences(self, group: list[AnswerUnit], at: int, max_words: int) -> list[AnswerUnit]:
         """A sentence with those that continue it, up to a list or code that it introduces."""
         low = high = at
+        if self._begins_definition(group[0]) and sum(len(unit.text.split()) for unit in group[:at]) <= max_words:
+            low = 0
         words = sum(len(unit.text.split()) for unit in group[low : high + 1])
         while high + 1 < len(group) and group[high + 1].kind is UnitKind.SENTENCE:
             words += len(group[high + 1].text.split())
@@ -230,6 +266,14 @@ class _Composer:
         if high == len(group) - 1 and chosen[-1].text.endswith(":"):
             chosen = [*chosen, *self._introduced(chosen[-1])]
         return chosen
+
+    def _begins_definition(self, first: AnswerUnit) -> bool:
+        """Whether a unit is the first one under the name of what is to be defined, or in the file with that name."""
+        if not self._defined or not first.is_first or first.kind is not UnitKind.SENTENCE:
+            return False
+        heading = frozenset(extract_terms(first.heading_context.rpartition(" > ")[2]))
+        is_opening = first.start < OPENING_CHARS and self._defined.issubset(extract_terms(file_words(first.source)))
+        return is_opening or (bool(heading) and heading <= self._defined)
 
     def _introduced(self, lead: AnswerUnit) -> list[AnswerUnit]:
         """What a sentence introduces: a list, or else the beginning of the next paragraph or table."""

@@ -86,12 +86,7 @@ class ExtractiveProvider(Provider):
         planned = asked if isinstance(asked, PlannedSearch) else PlannedSearch(" ".join(one.query for one in searches))
         with self._documents.session() as searcher:
             text, quoted = compose_quotes(
-                found,
-                planned.query,
-                searcher,
-                offset,
-                threshold=self._threshold,
-                within=planned.scope.name if planned.scope else "",
+                found, planned.query, searcher, offset, threshold=self._threshold, scope=planned.scope
             )
         return Message(Role.ASSISTANT, text, data=quoted)
 

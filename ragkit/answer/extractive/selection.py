@@ -324,7 +324,8 @@ _AUTHOR = re.compile(
     re.IGNORECASE,
 )
 _FRONT_CHARS = 800  # of a title page
-_OPENING_CHARS = 1500
+OPENING_CHARS = 1500
+"""Characters at the beginning of a document that may say what it is about."""
 _OPENING_SENTENCES = 2
 _LISTING = re.compile(r"(?:,[^,]{1,60}){2,} (?:and|or|und|et) |:\s*\S+, \S+")
 
@@ -393,7 +394,7 @@ def _find_first_sentences(term: str, units: Sequence[AnswerUnit]) -> frozenset[t
         if (
             named
             and unit.kind is UnitKind.SENTENCE
-            and unit.start < _OPENING_CHARS
+            and unit.start < OPENING_CHARS
             and not _is_title(unit.kind, unit.text)
         ):
             first.setdefault(unit.source, []).append(unit.start)

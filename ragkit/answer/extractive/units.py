@@ -23,6 +23,7 @@ from ragkit.answer.extractive.blocks import (
     BlockKind,
     parse_blocks,
 )
+from ragkit.answer.extractive.faq_labels import is_answered, is_asked, labelled_parts
 from ragkit.records import TABLE_LEVEL, Chunk, Document, Heading, Hit, extend_heading_path, heading_texts
 from ragkit.split.lines import TextLine, iter_lines
 from ragkit.split.sentence_segmentation import sentence_spans, wrap_width
@@ -157,6 +158,11 @@ class _Region:
     def is_code(self) -> bool:
         """Whether the document is the text of a program, where a bar is an operator."""
         return self.chunk.metadata.get("format") == "code"
+
+    @property
+    def is_data(self) -> bool:
+        """Whether the document is one of JSON: its records are `key: value` lines."""
+        return self.chunk.metadata.get("format") in ("json", "jsonl")
 
 
 def _region(chunk: Chunk, document: Document | None, width: int) -> _Region:
@@ -300,6 +306,8 @@ class _SpanReader:
     spans: list[_TextSpan] = field(default_factory=list)
     heading: str = ""
     question: str = ""
+    is_asked: bool = False
+    """Whether the last question has a label, or is a heading."""
     is_first: bool = True
     previous: Block | None = None
     term: Block | None = None
@@ -313,7 +321,12 @@ class _SpanReader:
     def read(self) -> list[_TextSpan]:
         region = self.region
         blocks = parse_blocks(
-            region.text, region.headings, is_code=region.is_code, fenced=region.fenced, lines=region.lines
+            region.text,
+            region.headings,
+            is_code=region.is_code,
+            is_data=region.is_data,
+            fenced=region.fenced,
+            lines=region.lines,
         )
         for i, block in enumerate(blocks):
             following = blocks[i + 1] if i + 1 < len(blocks) else None
@@ -328,6 +341,7 @@ class _SpanReader:
             return
         if block.kind is BlockKind.HEADING:
             self.heading, self.question, self.is_first = _normalize_heading(raw), "", True
+            self.is_asked = is_asked(raw.lstrip("# ")) or raw.rstrip("*_# ").endswith("?")
             return
         if not self._continues_group(block):
             self.group = block.start
@@ -358,8 +372,14 @@ class _SpanReader:
             and self.region.text[block.end - 1] not in ".!?;,"
         )
 
+    def _is_labelled(self, raw: str) -> bool:
+        """Whether a text is a question, or the answer of the one before it, by its label."""
+        return is_asked(raw) or (self.is_asked and is_answered(raw))
+
     def _is_question(self, block: Block, following: Block | None) -> bool:
         """Whether a numbered line asks what the paragraph below it answers."""
+        if self._is_labelled(self._raw(block)):
+            return True
         has_answer = following is not None and following.kind in (BlockKind.PARAGRAPH, BlockKind.CODE)
         return has_answer and self.region.text[block.end - 1] == "?"
 
@@ -415,11 +435,16 @@ class _SpanReader:
     def _add_sentences(self, block: Block) -> None:
         raw = self._raw(block)
         first = len(self.spans)
-        for start, end in sentence_spans(raw, self.region.width):
-            if raw[end - 1] == "?" and end - start < _MAX_LEAD_CHARS:  # a question is no answer
-                self.question, self.is_first = raw[start:end], True
+        for low, high, asked in labelled_parts(raw) if self._is_labelled(raw) else ((0, len(raw), False),):
+            if asked and high - low < _MAX_LEAD_CHARS:
+                self.question, self.is_first, self.is_asked = raw[low:high].strip("*_"), True, True
                 continue
-            self._add(block, block.start + start, block.start + end, UnitKind.SENTENCE)
+            spans = sentence_spans(raw[low:high], self.region.width)
+            for start, end in ((low + a, low + b) for a, b in spans):
+                if raw[end - 1] == "?" and end - start < _MAX_LEAD_CHARS:  # a question is no answer
+                    self.question, self.is_first = raw[start:end], True
+                    continue
+                self._add(block, block.start + start, block.start + end, UnitKind.SENTENCE)
         merged = _merge_fragments(self.spans[first:], self.region)
         if self.term is not None and merged:
             term = _ITEM_MARK.sub("", self._raw(self.term), count=1)
@@ -582,7 +607,7 @@ def _to_readable_text(span: _TextSpan) -> str:
         raw = _ITEM_MARK.sub("", raw, count=1) if _ITEM_MARK.match(raw) else raw
     if span.kind is UnitKind.ROW and _RECORD_ENTRY.match(raw):
         return "; ".join(_RECORD_ENTRY.sub(r"\2: ", line.strip(), count=1) for line in raw.splitlines())
-    if not (span.kind is UnitKind.ROW and _is_table_row(raw)):
+    if not (span.kind is UnitKind.ROW and (_is_table_row(raw) or "\n" in raw)):
         return " ".join(strip_markup(raw).split())
     if cells := _named_cells(span):
         return "; ".join(f"{name}: {cell}" if name else cell for name, cell in cells)
@@ -591,10 +616,11 @@ def _to_readable_text(span: _TextSpan) -> str:
 
 def _named_cells(span: _TextSpan) -> tuple[tuple[str, str], ...]:
     """The cells of a table row or record with their names; empty without names, or with another number of them."""
-    if span.kind is not UnitKind.ROW or "\n" in span.raw:
+    if span.kind is not UnitKind.ROW or _RECORD_ENTRY.match(span.raw):
         return ()
     if not _is_table_row(span.raw):
-        pairs = [part.partition(": ") for part in span.raw.split("; ")]
+        parts = span.raw.splitlines() if "\n" in span.raw else span.raw.split("; ")
+        pairs = [part.strip().partition(": ") for part in parts]
         return tuple((name, cell) for name, _, cell in pairs) if all(separator for _, separator, _ in pairs) else ()
     cells = _split_cells(strip_markup(_HYPHENATION.sub("", span.raw)))
     if len(cells) != len(span.columns):

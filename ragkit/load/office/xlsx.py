@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import reduce
 
 import openpyxl
@@ -49,6 +50,8 @@ STRICT_NAMESPACES = (
     (b"http://purl.oclc.org/ooxml/drawingml/", b"http://schemas.openxmlformats.org/drawingml/2006/"),
 )
 """Namespaces of "strict" files -> those that openpyxl knows."""
+_PERCENT = re.compile(rb'%|numFmtId="(?:9|10)"')
+"""In the styles of a workbook: what shows a number as a share."""
 
 
 class XlsxLoader:
@@ -77,17 +80,28 @@ class XlsxLoader:
         """Add the sheets to `book`; the number of hidden sheets."""
         opened = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
         parts = _sheet_parts(archive)
+        styles = archive.read("xl/styles.xml") if "xl/styles.xml" in archive else b""
+        percents = self.options.records is None and _PERCENT.search(styles) is not None  # records have numbers
         visible = [sheet for sheet in opened.worksheets if self.options.hidden or sheet.sheet_state == "visible"]
         for sheet in visible:
             sheet.reset_dimensions()  # the declared dimensions are often wrong
             part = parts.get(str(sheet.title), "")
-            rows = _read_rows(sheet.iter_rows(values_only=True), read_merged_cells(archive, part), book)
+            values = (map(_shown, row) for row in sheet.iter_rows()) if percents else sheet.iter_rows(values_only=True)
+            rows = _read_rows(values, read_merged_cells(archive, part), book)
             book.add_sheet(str(sheet.title), rows, extra_blocks(archive, part, comments=self.options.comments))
         opened.close()
         return len(opened.worksheets) - len(visible)
 
 
-def _read_rows(rows: Iterator[Sequence[object]], merged: MergedCells, book: Workbook) -> Iterator[TableRow]:
+def _shown(cell: object) -> object:
+    """The value of a cell; 0.125 as 12.5% where its format says so."""
+    value: object = getattr(cell, "value", None)
+    if isinstance(value, int | float) and "%" in str(getattr(cell, "number_format", "")) and value is not bool(value):
+        return f"{100 * value:.12g}%"
+    return value
+
+
+def _read_rows(rows: Iterable[Iterable[object]], merged: MergedCells, book: Workbook) -> Iterator[TableRow]:
     for number, row in enumerate(rows, start=1):
         cells = [format_cell(value) for value in row]
         filled = len(cells) - cells.count("")

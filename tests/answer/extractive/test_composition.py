@@ -222,3 +222,23 @@ def test_the_value_of_another_setting_is_left_out() -> None:
     texts = [passage.text for passage in compose("What is the default width of the gate?", text)]
     assert "`20`" in texts[0]
     assert not any("`50`" in other for other in texts)
+
+
+def titled(question: str, text: str, title: str, source: str) -> list[AnswerPassage]:
+    """The answer from one document with a title."""
+    hits = [hit(text, source=source, title=title)]
+    return compose_answer(question, *rank_answer_units(question, hits, Shelf({source: text})))
+
+
+README = (
+    "# Event Runner\n\nA utility that runs commands when a file changes. It waits for the kernel. "
+    "`evr` was made to keep the feedback of `evr` users fast.\n\n## Limits\n\nAt most 1,024 files can be watched."
+)
+
+
+def test_a_definition_begins_with_the_paragraph_below_the_name() -> None:
+    opening = "A utility that runs commands when a file changes. It waits for the kernel. `evr` was made to keep"
+    assert compose("What is evr?", README)[0].text.startswith("`evr` was made")
+    assert titled("What is evr?", README, "Event Runner", "/evr-README.md")[0].text.startswith(opening)
+    section = README.replace("# Event Runner", "# Evr")
+    assert titled("What is evr?", section, "Evr", "/tools.md")[0].text.startswith(opening)

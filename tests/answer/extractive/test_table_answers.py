@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,3 +74,38 @@ def test_a_row_is_whole_if_no_column_is_asked_for(kb: KnowledgeBase) -> None:
 def test_a_list_has_the_other_rows(kb: KnowledgeBase) -> None:
     text = kb.ask("Which types of tickets are there?").text
     assert all(row[0] in text for row in ROWS)
+
+
+@pytest.mark.parametrize(
+    "question", ["What are the adult and child prices of each ticket?", "How much is every ticket?"]
+)
+def test_all_rows_of_a_small_table_answer_what_is_asked_of_each(kb: KnowledgeBase, question: str) -> None:
+    answer = kb.ask(question, model="extractive")
+    lines = [f"- Ticket: {ticket}; Adult: {adult}; Child: {child}" for ticket, adult, child in ROWS]
+    assert answer.text.startswith("\n".join(lines))
+    assert answer.citations[0].verified
+
+
+def test_one_row_answers_what_is_asked_of_one_thing_each_time(kb: KnowledgeBase) -> None:
+    answer = kb.ask("What does a child pay for an evening ticket on each visit?", model="extractive")
+    assert answer.text.startswith("Ticket: Evening; Child: 4.50")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+def test_each_record_of_json_is_a_row(tmp_path: Path, suffix: str) -> None:
+    cities = ("Kiel", "Bremen", "Hamburg", "Kiel", "Bremen", "Kiel", "Bremen", "Kiel", "Bremen", "Hamburg", "Kiel")
+    records = [
+        {"order": 1000 + i, "city": city, "goods": f"bolts; size {i}", "status": "paid" if i % 2 else "open"}
+        for i, city in enumerate(cities)
+    ]
+    text = json.dumps(records) if suffix == ".json" else "\n".join(map(json.dumps, records))
+    (tmp_path / f"orders{suffix}").write_text(text)
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        kb.index(tmp_path / f"orders{suffix}")
+        listed = kb.ask("Which orders are from Hamburg?", model="extractive")
+        one = kb.ask("What is the status of order 1004?", model="extractive")
+    rows = {line.rpartition(" [")[0] for line in listed.text.splitlines()}
+    assert rows == {f"order: {n}; city: Hamburg; goods: bolts; size {n - 1000}; status: {status}"
+                    for n, status in ((1002, "open"), (1009, "paid"))}  # fmt: skip
+    assert one.text == "order: 1004; status: open [1]"
+    assert one.citations[0].verified

@@ -291,3 +291,55 @@ def test_statements_are_inside_their_passage_in_order_and_contain_a_word(parts: 
 def test_a_very_long_passage_is_processed_quickly(unit: str) -> None:
     text = unit * 20_000
     assert extract_answer_units([hit(text)])[-1].end == len(text.rstrip())
+
+
+FAQ = """# Questions
+
+Q: Which browsers are supported?
+A: Firefox and Chromium, in the last two versions.
+
+**Q: Can I export my invoices?**
+**A:** Yes, as CSV, on the invoices page.
+
+Q. What does the premium plan cost?
+A. It costs 12 euros a month.
+
+Frage 4: Wo liegen meine Daten?
+
+Antwort: In einem Rechenzentrum in Frankfurt.
+
+## _Who reads my mail?_
+
+**A:** Nobody does, since all of it is encrypted.
+"""
+
+
+def test_an_answer_of_a_list_of_questions_is_a_statement_without_its_label() -> None:
+    units = extract_answer_units([hit(FAQ)])
+    assert [unit.text for unit in units] == [
+        "Firefox and Chromium, in the last two versions.",
+        "Yes, as CSV, on the invoices page.",
+        "It costs 12 euros a month.",
+        "In einem Rechenzentrum in Frankfurt.",
+        "Nobody does, since all of it is encrypted.",
+    ]
+    assert [unit.text for unit in units] == [FAQ[unit.start : unit.end] for unit in units]
+    assert units[1].heading_context.endswith("Can I export my invoices?")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "F. Scott Fitzgerald wrote the book in a house beside the sea in the year 1924.",
+        "P. 12 shows the mill from the side of the river, with all of its five wheels.",
+        "A: the first gear of the mill is used for barley and for nothing else than barley.",
+    ],
+)
+def test_an_initial_is_no_label_of_a_question(text: str) -> None:
+    assert read(text) == [text]
+
+
+def test_a_number_with_its_name_in_capitals_is_no_heading() -> None:
+    assert read("The mill is paid at the end of each month.\n\nIBAN DE02 1203 0000 0000 2020 51")[1:] == [
+        "IBAN DE02 1203 0000 0000 2020 51"
+    ]

@@ -34,6 +34,17 @@ def test_literal_text_is_found_wherever_re_finds_it(texts: list[str], whole_word
         assert (found.searched, found.complete) == (len(texts), True)
 
 
+@given(st.lists(st.lists(WORDS, max_size=12).map(" ".join), max_size=4), st.booleans())
+def test_several_spellings_are_found_in_one_pass_and_a_place_counts_once(texts: list[str], whole_words: bool) -> None:
+    found = search_texts(TextPattern("frosty", whole_words=whole_words, spellings=("FROST", "de")), stored(texts))
+    expression = r"(?<!\w)(?:frosty?|de)(?!\w)" if whole_words else "frost|de"
+    expected = {f"/{i}": len(re.findall(expression, text, re.IGNORECASE)) for i, text in enumerate(texts)}
+    assert {m.source: m.count for m in found.documents} == {
+        source: count for source, count in expected.items() if count
+    }
+    assert (found.searched, found.complete) == (len(texts), True)
+
+
 def test_a_regular_expression_matches_lines_in_linear_time() -> None:
     texts = ["def f(x):\n  return x\ndef g():\n", "a" * 200_000]
     found = search_texts(TextPattern(r"^def \w+", regex=True), stored(texts))
@@ -52,3 +63,8 @@ def test_a_search_that_uses_up_its_time_says_so() -> None:
 def test_a_pattern_that_cannot_be_searched_is_refused(text: str, regex: bool) -> None:
     with pytest.raises(InvalidOption, match="pattern"):
         TextPattern(text, regex)
+
+
+def test_every_spelling_is_checked() -> None:
+    with pytest.raises(InvalidOption, match="pattern"):
+        TextPattern("frost", spellings=("frosts", " "))

@@ -11,6 +11,7 @@ import pytest
 
 from ragkit.load.data.csv import CsvLoader
 from ragkit.load.office.xlsx import STRICT_NAMESPACES, XlsxLoader
+from ragkit.load.options import RecordOptions, XlsxOptions
 from tests.load import sample_files
 
 Rows: TypeAlias = Sequence[Sequence[object]]
@@ -91,3 +92,19 @@ def test_a_hundred_thousand_huge_merged_ranges_are_read_quickly() -> None:
     part = part.replace(b"</sheetData>", f"</sheetData><mergeCells>{merged}</mergeCells>".encode())
     document = XlsxLoader().load(sample_files.replaced(data, {"xl/worksheets/sheet1.xml": part}), "/x/a.xlsx")
     assert "1999" in document.text
+
+
+@pytest.mark.parametrize("shown", ["0%", "0.00%", "0.0 %;[Red]-0.0 %"])
+def test_a_share_is_read_as_the_sheet_shows_it(shown: str) -> None:
+    book = openpyxl.Workbook()
+    for row in (["Project", "Progress", "Factor"], ["Tunnel", 0.125, 0.125], ["Bridge", -0.07, 2], ["Dam", None, 3]):
+        book.active.append(row)
+    for cell in book.active["B"]:
+        cell.number_format = shown
+    out = io.BytesIO()
+    book.save(out)
+    lines = "Project: Tunnel; Progress: 12.5%; Factor: 0.125\nProject: Bridge; Progress: -7%; Factor: 2"
+    text = XlsxLoader().load(out.getvalue(), "/x/a.xlsx").text
+    assert f"{lines}\nProject: Dam; Factor: 3" in text
+    records = XlsxLoader(XlsxOptions(records=RecordOptions())).load(out.getvalue(), "/x/a.xlsx").parts
+    assert [part.metadata.get("Progress") for part in records] == [0.125, -0.07, None]

@@ -166,9 +166,11 @@ def test_older_sessions_are_listed_on_request(open_page: Opener, serving: Servin
 def test_rows_of_two_values_are_a_table_where_there_are_several(page: Page) -> None:
     shown = page.evaluate("""async () => {
       const { recordsAsTables } = await import("/static/records.js");
-      return ["Code: 7; Stock: 3 [1]\\nCode: 9; Stock: 4 [2]", "Code: 7; Stock: 3 [1]"].map(recordsAsTables);
+      const rows = ["Code: 7; Stock: 3 [1]\\nCode: 9; Stock: 4 [2]", "- Code: 7; Stock: 3\\n- Code: 9; Stock: 4 [1]"];
+      return [...rows, "Code: 7; Stock: 3 [1]"].map(recordsAsTables);
     }""")
-    assert shown == ["\n| Code | Stock |\n| --- | --- |\n| 7 | 3 [1] |\n| 9 | 4 [2] |", "Code: 7; Stock: 3 [1]"]
+    head = "\n| Code | Stock |\n| --- | --- |\n"
+    assert shown == [f"{head}| 7 | 3 [1] |\n| 9 | 4 [2] |", f"{head}| 7 | 3 |\n| 9 | 4 [1] |", "Code: 7; Stock: 3 [1]"]
 
 
 def test_citations_below_a_command_are_no_part_of_it(page: Page) -> None:

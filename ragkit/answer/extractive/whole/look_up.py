@@ -10,7 +10,9 @@ from typing import Protocol, runtime_checkable
 from ragkit.answer.base import Searcher
 from ragkit.answer.confidence import LOOKED_UP
 from ragkit.answer.extractive.composition import AnswerPassage
+from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
+from ragkit.answer.extractive.selection import file_words
 from ragkit.answer.extractive.units import strip_markup
 from ragkit.answer.extractive.whole.parts import (
     BEGINNING_CHARS,
@@ -20,6 +22,7 @@ from ragkit.answer.extractive.whole.parts import (
     differing_sentences,
     find_lead,
     find_prose,
+    find_release,
     main_sections,
     named_part,
     outline,
@@ -37,9 +40,10 @@ from ragkit.answer.extractive.whole.questions import (
     number_forms,
     read_document_question,
     read_name,
+    read_release,
     unquoted,
 )
-from ragkit.answer.extractive.whole.scope import Scope, find_scope, read_scope
+from ragkit.answer.extractive.whole.scope import MAX_SOURCES, Scope, find_scope, read_scope
 from ragkit.answer.searchers.text_search import FoundText, Span, TextMatches, TextPattern
 from ragkit.errors import InvalidOption
 from ragkit.index.sources.ids import display_name
@@ -57,6 +61,7 @@ MAX_DIFFERENCES = 6
 _TITLE_CHARS = 200
 """Characters at the beginning of a text that name its topic, where a title is not known."""
 _REGION_CHARS = 1000
+_BOTH = re.compile(r"(?:both|sowohl|à la fois|tanto) (.+?) (?:and|als auch|et|como) (.+)", re.IGNORECASE)
 
 
 @runtime_checkable
@@ -83,6 +88,12 @@ def look_up(question: str, searcher: Searcher, where: Where = None) -> LookedUp 
     """See `answer_whole`."""
     if not isinstance(searcher, DocumentReader):
         return None
+    parts = split_question(question)
+    joined = _look_up_parts(question, parts, searcher, where) if len(parts) > 1 else None
+    return joined or _look_up_one(question, searcher, where)
+
+
+def _look_up_one(question: str, searcher: DocumentReader, where: Where) -> LookedUp | None:
     asked, draft = read_document_question(question), _Draft(searcher)
     if asked is None:
         _say_missing(draft, question, where)
@@ -90,6 +101,24 @@ def look_up(question: str, searcher: Searcher, where: Where = None) -> LookedUp 
     if not _ANSWERS[asked.asked](draft, asked, question, where):
         return None
     return draft.finish(question, over_all=asked.asked in OVER_ALL or not draft.quotes)
+
+
+def _look_up_parts(question: str, parts: Sequence[str], searcher: DocumentReader, where: Where) -> LookedUp | None:
+    """The answers to the parts of a question one below the other; None unless each is one about whole documents."""
+    lines: list[tuple[str, int]] = []
+    quotes: list[Quote] = []
+    found: list[LookedUp] = []
+    for part in parts:
+        answer = _look_up_one(part, searcher, where)
+        if answer is None:
+            return None
+        found.append(answer)
+        lines += [(line, n + len(quotes) if n else 0) for line, n in answer.lines]
+        quotes += answer.numbered(len(quotes))[1].quotes
+    evidence = sum(answer.quoted.evidence for answer in found) / len(found)
+    is_abstention = all(answer.quoted.abstained for answer in found)
+    quoted = ExtractiveAnswer(tuple(quotes), is_abstention, question, evidence)
+    return LookedUp(tuple(lines), quoted, any(answer.over_all for answer in found))
 
 
 def scope_of(question: str, searcher: Searcher, where: Where = None) -> Scope | None:
@@ -163,6 +192,8 @@ def _answer_about(  # noqa: PLR0911 - one per kind
     draft: _Draft, asked: DocumentQuestion, question: str, where: Where
 ) -> bool:
     """Answer a question about one document, or two; False if it names none for certain."""
+    if asked.asked is Asked.WHEN and (release := read_release(asked.name)):
+        return _date_release(draft, *release, where)
     documents = draft.reader.documents(where)
     sources = _named_sources(draft, asked, documents)
     if not sources:
@@ -214,13 +245,14 @@ def _say_which(draft: _Draft, name: DocumentName, found: Sequence[str], sources:
 
 
 def _say_missing(draft: _Draft, question: str, where: Where) -> None:
-    """Say that no document has the name of the file that a question is asked of."""
+    """Say that no document has the name of the file that a question is asked of, or too many have."""
     asked = read_scope(question)
     if asked is None or not (asked.is_certain and asked.name.has_suffix):
         return
     documents = draft.reader.documents(where)
-    if not _find(asked.text, documents):
-        _say_which(draft, asked.name, (), [source for source, _, _ in documents])
+    found = _find(asked.text, documents)
+    if not found or len(found) > MAX_SOURCES:
+        _say_which(draft, asked.name, found, [source for source, _, _ in documents])
 
 
 def _ends_with_name(text: str, sources: Sequence[str]) -> bool:
@@ -296,6 +328,25 @@ def _state(draft: _Draft, asked: Asked, source: str, question: str) -> bool:
     return bool(draft.lines)
 
 
+def _date_release(draft: _Draft, product: str, version: str, where: Where) -> bool:
+    """When a version was released, if the headings of change logs agree on it; False otherwise."""
+    terms = name_terms(product)
+    found: dict[str, tuple[str, int, int]] = {}
+    for matches in draft.reader.find_text(TextPattern(version), where).documents:
+        document = draft.reader.document(matches.source)
+        section = find_release(outline(document), version) if document is not None else None
+        if document is None or section is None:
+            continue
+        if terms <= name_terms(f"{file_words(matches.source)} {matches.title} {section.title}"):
+            end = document.text.find("\n", section.start)
+            found.setdefault(section.title, (matches.source, section.start, end if end > 0 else len(document.text)))
+    if len(found) != 1:
+        return False
+    [(title, place)] = found.items()
+    draft.add(*place, title)
+    return True
+
+
 def _compare(draft: _Draft, sources: Sequence[str]) -> bool:
     """The headings and sentences that one of two documents has and the other one lacks."""
     first, second = (draft.reader.document(source) for source in sources)
@@ -332,19 +383,40 @@ def _list_all(draft: _Draft, _: DocumentQuestion, __: str, where: Where) -> bool
 
 def _list_mentions(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
     words = unquoted(asked.name)
-    found = _find_words(draft.reader, asked.name if asked.asked is Asked.MENTION else words, where)
+    shown = repr(words)
+    both = _BOTH.fullmatch(asked.name) if asked.asked is Asked.MENTION else None
+    if both:
+        parts = [_find_words(draft.reader, part, where) for part in both.groups()]
+        found, shown = _in_both(*parts), " and ".join(repr(unquoted(part)) for part in both.groups())
+    else:
+        found = _find_words(draft.reader, asked.name if asked.asked is Asked.MENTION else words, where)
     documents = list(found.documents)
     if asked.asked is Asked.AUTHOR:
         documents = [matches for matches in documents if matches.spans[0][0] < BEGINNING_CHARS // 2]
         _list_documents(
-            draft, documents, found, (f"names {words!r} at its beginning", f"name {words!r} at their beginning")
+            draft, documents, found, (f"names {shown} at its beginning", f"name {shown} at their beginning")
         )
     else:
         documents.sort(key=lambda matches: -matches.count)
-        _list_documents(draft, documents, found, (f"mentions {words!r}", f"mention {words!r}"))
+        _list_documents(draft, documents, found, (f"mentions {shown}", f"mention {shown}"))
     plural = ", singular and plural" if len(number_forms(asked.name)) > 1 and asked.asked is Asked.MENTION else ""
     draft.say(f"Counted in the whole text of every document, as whole words, in any case{plural}.")
     return True
+
+
+def _in_both(found: FoundText, other: FoundText) -> FoundText:
+    """The documents that two look-ups have found, with the places of both."""
+    others = {matches.source: matches for matches in other.documents}
+    documents = tuple(
+        replace(
+            matches,
+            count=matches.count + others[matches.source].count,
+            spans=(*matches.spans, *others[matches.source].spans),
+        )
+        for matches in found.documents
+        if matches.source in others
+    )
+    return FoundText(documents, min(found.searched, other.searched), found.complete and other.complete)
 
 
 def _find_words(reader: DocumentReader, words: str, where: Where) -> FoundText:
@@ -354,14 +426,8 @@ def _find_words(reader: DocumentReader, words: str, where: Where) -> FoundText:
         for number in map(unquoted, number_forms(words))
         for form in (number, re.sub(r"(?<=\w)-(?=\w)", " ", number), re.sub(r"(?<=\w)\s+(?=\w)", "-", number))
     }
-    found = [reader.find_text(TextPattern(spelling, whole_words=True), where) for spelling in sorted(spellings)]
-    by_source: dict[str, TextMatches] = {}
-    for matches in (matches for part in found for matches in part.documents):
-        other = by_source.get(matches.source, TextMatches(matches.source, matches.title, 0, ()))
-        spans = tuple(sorted((*other.spans, *matches.spans)))
-        by_source[matches.source] = replace(matches, count=matches.count + other.count, spans=spans)
-    documents = tuple(by_source[source] for source in sorted(by_source))
-    return FoundText(documents, min(part.searched for part in found), all(part.complete for part in found))
+    first, *others = sorted(spellings)
+    return reader.find_text(TextPattern(first, whole_words=True, spellings=tuple(others)), where)
 
 
 def _list_topic(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:

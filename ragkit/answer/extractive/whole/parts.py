@@ -177,6 +177,10 @@ def is_deck(document: Document) -> bool:
     return pages >= _MIN_SLIDES and len(document.text) < _SLIDE_CHARS * pages
 
 
+_CALLOUT = re.compile(r"^>[ \t\[!]*(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION)\b\]?[ \t]*(?:\n>.*)*", re.MULTILINE)
+"""A note beside the text in Markdown, `> [!IMPORTANT]`: what it says is no summary."""
+
+
 def find_lead(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
     """The abstract or summary of a document, the agenda of a meeting, the first slides, else the first sentences.
 
@@ -196,6 +200,8 @@ def find_lead(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
 def find_prose(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
     """The abstract or summary of a document, else its first sentences, as offsets; see `find_lead`."""
     begin = _lead_start(document)
+    notes = [note.span() for note in _CALLOUT.finditer(document.text[:BEGINNING_CHARS])]
+    units = [unit for unit in units if not any(start <= unit.start < end for start, end in notes)]
     after = [unit for unit in units if unit.end > begin]
     is_text = _is_text if begin else _is_prose
     first = next((unit for unit in after if is_text(unit.body) and not _introduces(unit)), None)
@@ -406,3 +412,9 @@ def _is_new(sentence: str, known: set[str]) -> bool:
 
 def _plain(sentence: str) -> str:
     return " ".join(re.findall(r"\w+", sentence.lower()))
+
+
+def find_release(sections: Sequence[DocumentSection], version: str) -> DocumentSection | None:
+    """The section of a change log about a version, if its heading has the date."""
+    named = re.compile(rf"(?<![\w.]){re.escape(version)}(?![\w-]|\.\w)|(?<![\w.])v{re.escape(version)}(?![\w-]|\.\w)")
+    return next((section for section in sections if named.search(section.title) and _DATE.search(section.title)), None)

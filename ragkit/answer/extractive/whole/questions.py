@@ -132,6 +132,14 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
         rf"(?:liste[rz]?|donne[rz]?)(?:-moi)? les (?:sections|parties|chapitres|titres) (?:de |d'|du ){_X}",
     ),
     (Asked.SECTIONS, rf"(?:lista|enumera|dame) (?:las|los) (?:secciones|apartados|capítulos) (?:de|del) {_X}"),
+    (
+        Asked.SECTIONS,
+        rf"(?:what|which|how many) (?:(?:main|top-level|major) )?(?:sections|chapters|headings) (?:do|does) {_X} "
+        r"(?:have|contain)",
+    ),
+    (Asked.SECTIONS, rf"(?:welche|wie viele) (?:haupt)?(?:abschnitte|kapitel|überschriften) hat {_X}"),
+    (Asked.SECTIONS, rf"quel(?:le)?s (?:sections|parties|chapitres|titres) (?:a|contient) {_X}"),
+    (Asked.SECTIONS, rf"qué (?:secciones|apartados|capítulos) (?:tiene|contiene) {_X}"),
     (Asked.TITLE, rf"(?:what is the title of|(?:wie lautet|was ist) der titel (?:von|des|der)) {_X}"),
     (Asked.TITLE, rf"(?:quel est le titre (?:de |d'|du )|cuál es el título del? ){_X}"),
     (Asked.WHO, rf"who (?:wrote|authored|prepared|presented|gave|(?:is|are|was|were) the authors? of) {_X}"),
@@ -150,7 +158,7 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
         rf"when was {_X} (?:first |last )?(?:written|created|published|released|updated|modified"
         r"|changed|revised|issued|given|held|presented)",
     ),
-    (Asked.WHEN, rf"when (?:did|does|will) {_X} (?:take place|happen)"),
+    (Asked.WHEN, rf"when (?:did|does|will) {_X} (?:take place|happen|come out)"),
     (Asked.WHEN, rf"what is the (?:publication |release )?date of {_X}"),
     (
         Asked.WHEN,
@@ -171,6 +179,9 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.CHANGES, rf"what (?:has )?changed (?:between|from) {_X} (?:and|to) {_Y}"),
     (Asked.CHANGES, rf"what (?:is|are) the (?:differences?|changes) between {_X} and {_Y}"),
     (Asked.CHANGES, rf"compare {_X} (?:and|with|to) {_Y}"),
+    (Asked.CHANGES, rf"how (?:do|are) {_X} and {_Y} (?:differ|different)"),
+    (Asked.CHANGES, rf"how (?:does|is) {_X} (?:differ|different) from {_Y}"),
+    (Asked.CHANGES, rf"(?:wie|worin) unterscheide(?:n|t) sich {_X} (?:und|von) {_Y}"),
     (
         Asked.CHANGES,
         rf"(?:was (?:hat sich|ist|änderte sich|ist der unterschied|sind die unterschiede) zwischen|vergleiche) {_X} "
@@ -433,3 +444,15 @@ def close_names(name: str, sources: Sequence[str]) -> list[str]:
     from difflib import get_close_matches  # noqa: PLC0415 - for a name that is wrong
 
     return get_close_matches(name, [source.rpartition("/")[2] for source in sources], n=3)
+
+
+_RELEASE = re.compile(
+    r"(?:(?P<product>.+?) )??(?:(?:the )?(?:version|release) |v)?(?P<version>\d+(?:\.\d+)+)(?: of (?P<of>.+))?",
+    re.IGNORECASE,
+)
+
+
+def read_release(name: str) -> tuple[str, str] | None:
+    """What has versions, '' if it is not named, and the version: "ripgrep 13.0.0", "version 4.1 of the mill"."""
+    match = _RELEASE.fullmatch(name.strip())
+    return (unquoted(match["product"] or match["of"] or ""), match["version"]) if match else None

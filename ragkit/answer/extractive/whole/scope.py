@@ -7,10 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ragkit.answer.extractive.whole.questions import MAX_QUESTION_CHARS, DocumentName, find_document_named, read_name
+from ragkit.index.sources.ids import display_name
 from ragkit.records import Where
 
 MAX_SOURCES = 20
 """Documents of one name."""
+_NAMED = 5
+"""Of them, those that an answer names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,15 @@ class Scope:
     def where(self) -> Where:
         """The filter of these documents."""
         return {"source": {"$in": list(self.sources)}}
+
+    @property
+    def note(self) -> str:
+        """That several documents have the name, and which; '' for one."""
+        if len(self.sources) < 2:
+            return ""
+        names = ", ".join(display_name(source) for source in self.sources[:_NAMED])
+        more = f" and {len(self.sources) - _NAMED} more" if len(self.sources) > _NAMED else ""
+        return f"{len(self.sources)} documents have the name {self.name}. All were searched: {names}{more}."
 
     def of(self, query: str) -> str:
         """A query, or a part of one, to these documents: a question of the last form below."""

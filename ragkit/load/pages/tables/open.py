@@ -9,7 +9,7 @@ from statistics import median
 
 from ragkit.load.pages.page import CAPTION, Piece, Rule
 from ragkit.load.pages.tables.rows import merge_rules, split_pieces, visual_rows
-from ragkit.load.pages.tables.table import MAX_HEADER_ROWS, PdfCell, PdfTable, is_data, is_value, join_text
+from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, is_value, join_text
 
 LEADER = re.compile(r"(?:\. ?){4,}|…{2,}")
 MARKER = re.compile(r"(?:[-•▪◦‣–○●■□*]|\(?\w{1,3}[.)]|\[\d{1,3}\])$")
@@ -330,9 +330,8 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
     `limits` are the right edges of the labels, ascending, and the left edge of the second column.
     """
     joined: list[Placed] = []
-    first = next((number for number, row in enumerate(rows) if _has_values(row)), -1)
+    in_names = True
     for number, row in enumerate(rows):
-        in_names = number <= first <= MAX_HEADER_ROWS or (first < 0 < number and _goes_on(rows, number))
         if list(row) == [(0, 0)] and number + 1 < len(rows) and _overlaps(row, rows[number + 1]):
             joined.append({(0, 0): list(row[0, 0])})  # a label that stands a little higher than its values
             continue
@@ -341,19 +340,8 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
                 joined[-1].setdefault(_span_in(joined[-1], span), []).extend(pieces)
         else:
             joined.append({span: list(pieces) for span, pieces in row.items()})
+        in_names = in_names and not _has_values(row)
     return joined
-
-
-def _goes_on(rows: Sequence[Placed], number: int) -> bool:
-    """Whether most texts above a row of texts have three words and had no room for the first one below them."""
-    above, row = rows[number - 1], rows[number]
-    wrapped = 0
-    for span in above.keys() & row.keys():
-        before, piece = above[span][-1], row[span][0]
-        word = piece.words[0] if piece.words else (0, 0, piece.x0, piece.x1)
-        right = max(found.x1 for line in rows for found in line.get(span, ()))
-        wrapped += before.text.count(" ") > 1 and before.x1 + 0.25 * piece.height + word[3] - word[2] > right
-    return 2 * wrapped >= len(above)
 
 
 def _widen_names(rows: list[Placed]) -> None:

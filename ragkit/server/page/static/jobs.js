@@ -101,7 +101,10 @@ class JobCard {
   update(job) {
     const share = Math.floor(100 * (job.progress?.share ?? 0));
     this.track.hidden = !isActive(job);
-    this.track.setAttribute("aria-valuenow", share);
+    // nothing is embedded yet: how long it takes is not known
+    this.track.classList.toggle("unknown", !job.progress?.share);
+    if (job.progress?.share) this.track.setAttribute("aria-valuenow", share);
+    else this.track.removeAttribute("aria-valuenow");
     this.fill.style.setProperty("--share", `${share}%`);
     this.state.textContent = isActive(job) ? progress(job) : summary(job);
     this.state.classList.toggle("trouble", job.status === "failed");

@@ -23,7 +23,7 @@ export function recordsAsTables(text) {
 /** [name, value] of each cell of a row, or null for other text. A piece without a name belongs to the value before. */
 function readRow(line) {
   const cells = [];
-  for (const piece of line.split("; ")) {
+  for (const piece of line.replace(/^- /, "").split("; ")) {
     const match = PIECE.exec(piece);
     if (match) cells.push([match[1], match[2]]);
     else if (cells.length) cells.at(-1)[1] += `; ${piece}`;

@@ -97,3 +97,34 @@ def test_a_conversation_keeps_to_the_named_document_for_one_question(kb: Knowled
     second = agent.ask("How are labels printed?")
     assert {citation.source.rpartition("/")[2] for citation in first.citations} == {"operation.md"}
     assert "white on blue" in second.text
+
+
+def test_a_name_of_several_documents_is_searched_in_all_of_them_and_said(tmp_path: Path) -> None:
+    texts = {
+        "north": "Labels in the north are blue and must have a number.",
+        "south": "Southern labels are made of tin and carry the name of the driver.",
+    }
+    for folder, words in texts.items():
+        (tmp_path / "docs" / folder).mkdir(parents=True)
+        (tmp_path / "docs" / folder / "overview.md").write_text(f"# Overview\n\n## Labels\n\n{words}\n")
+    (tmp_path / "docs" / "other.md").write_text("# Other\n\nLabels are printed on Mondays.\n")
+    note = "2 documents have the name overview.md. All were searched: "
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        kb.index(tmp_path / "docs")
+        answer = kb.ask("What does overview.md say about labels?", model="extractive")
+        chat = kb.agent(model="extractive").ask("What does overview.md say about salaries?")
+        one = kb.ask("What does south/overview.md say about labels?", model="extractive")
+    assert {Path(citation.source).parent.name for citation in answer.citations} == {"north", "south"}
+    assert f"\n\n{note}" in answer.text and "north/overview.md" in answer.text.partition(note)[2]
+    assert chat.text.startswith("Not in overview.md.") and note in chat.text
+    assert note not in one.text and {Path(citation.source).parent.name for citation in one.citations} == {"south"}
+
+
+def test_a_name_of_too_many_documents_is_said(tmp_path: Path) -> None:
+    for number in range(21):
+        (tmp_path / "docs" / str(number)).mkdir(parents=True)
+        (tmp_path / "docs" / str(number) / "index.md").write_text(f"# Index {number}\n\nLabels have {number} sides.\n")
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        kb.index(tmp_path / "docs")
+        answer = kb.ask("What does index.md say about labels?", model="extractive")
+    assert answer.text.startswith("21 documents have the name index.md; name one by its path:")

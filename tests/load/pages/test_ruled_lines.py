@@ -25,7 +25,7 @@ def one_path(sheet: canvas.Canvas, boxes: list[tuple[float, float, float, float]
 
 
 def months(sheet: canvas.Canvas) -> None:
-    """Columns between lines of one path; no line goes on below `Year` and `Month`."""
+    """All lines are one path: those around the table, between its columns and below their names."""
     sheet.setFont("Helvetica", 8)
     for x, text in ((62, "Year"), (92, "Month"), (132, "Index Number"), (205, "Change")):
         sheet.drawString(x, 700, text)
@@ -38,7 +38,7 @@ def months(sheet: canvas.Canvas) -> None:
         if number:
             sheet.drawString(218, y, f"{number}.2")
     upright = [(x, 620.0, 0.8, 95.0) for x in (55, 82, 124, 190, 254)]
-    across = [(55, 714.2, 200, 0.8), (55, 620, 200, 0.8), (124, 692, 131, 0.8)]
+    across = [(55, 714.2, 200, 0.8), (55, 620, 200, 0.8), (55, 692, 200, 0.8)]
     one_path(sheet, [*upright, *across])
 
 
@@ -108,3 +108,15 @@ def test_a_table_begins_below_its_caption() -> None:
 
     document = load(draw(page))
     assert names_of(document, "Trametes 5") == "Fungus | Phylum | Assay"
+
+
+@pytest.mark.parametrize("step", [13, 16, 20])
+def test_rows_of_texts_without_a_gap_are_no_lines_of_one_row(step: int) -> None:
+    rows = [("Command", "In formulas", "In texts"), *((f"space{'x' * n}", "narrow", "as wide") for n in range(6))]
+
+    def page(sheet: canvas.Canvas) -> None:
+        for number, row in enumerate(rows):
+            for x, text in zip((80, 240, 400), row, strict=True):
+                sheet.drawString(x, 700 - step * number, text)
+
+    assert load(draw(page)).text.split("\n") == [" | ".join(row) for row in rows]

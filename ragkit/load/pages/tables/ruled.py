@@ -210,8 +210,13 @@ class _Grid:
     def _lines(self, pieces: Sequence[Piece]) -> list[list[Piece]]:
         """Lines of text; a label that stands a little higher than its figures is on their line."""
         lines: list[list[Piece]] = []
-        for line in visual_rows(pieces):
+        rows = visual_rows(pieces)
+        between = [line for a, line, b in zip(rows, rows[1:], rows[2:], strict=False) if self._is_between(a, line, b)]
+        for line in rows:
             before = lines[-1] if lines else None
+            if line in between or before in between:
+                lines.append(line)
+                continue
             if before is not None and not self._columns(before).keys() & self._columns(line).keys():
                 step = line[0].middle - before[0].middle
                 if step < SAME_LINE * min(line[0].height, before[0].height):
@@ -219,6 +224,13 @@ class _Grid:
                     continue
             lines.append(line)
         return lines
+
+    def _is_between(self, above: Sequence[Piece], line: Sequence[Piece], below: Sequence[Piece]) -> bool:
+        """Whether a label stands half-way between two lines without one: it is that of both."""
+        if list(self._columns(line)) != [0] or 0 in self._columns(above) or 0 in self._columns(below):
+            return False
+        up, down = line[0].middle - above[0].middle, below[0].middle - line[0].middle
+        return max(up, down) < 1.4 * min(up, down)
 
     def _starts(self, band: Sequence[list[Piece]], *, is_ruled: bool) -> Iterator[tuple[list[Piece], list[Piece]]]:
         """(line before, line) of each line that begins a record."""
@@ -270,20 +282,16 @@ class _Grid:
             crossing = {
                 _index(self.ys, piece.middle) for piece in pieces if piece.x0 + 1 < self.xs[column] < piece.x1 - 1
             }
+            apart = self._rows_apart(pieces, column)
             for row in range(height):
-                if not lines[row] and (is_ruled or row in crossing):
+                if not lines[row] and row not in apart and (is_ruled or row in crossing):
                     owner[row][column] = owner[row][column - 1]
         beside = [self._labels_beside(pieces, column) for column in range(width)]
-        body = min((_index(self.ys, piece.middle) for piece in pieces if is_data(piece.text)), default=0)
-        lined = [
-            sum(self._has_line(self.rows, self.ys[row], column, upright=False) for row in range(1, height)) > 1
-            for column in range(width)
-        ]
         for row in range(1, height):
             for column in range(width):
                 if (
                     owner[row][column] == (row, column)
-                    and not (row in beside[column] and (row == body or not lined[column]))
+                    and row not in beside[column]
                     and not self._has_line(self.rows, self.ys[row], column, upright=False)
                 ):
                     above = owner[row - 1][column]
@@ -303,6 +311,9 @@ class _Grid:
 
         Each of them has one line, at the height of another one in its row.
         """
+        height = len(self.ys) - 1
+        if sum(self._has_line(self.rows, self.ys[row], column, upright=False) for row in range(1, height)) > 1:
+            return set()
         inside: dict[int, list[Piece]] = {}
         others: dict[int, list[Piece]] = {}
         for piece in pieces:
@@ -314,6 +325,24 @@ class _Grid:
             if not more and any(abs(piece.middle - label.middle) < 0.3 * label.height for piece in others.get(row, ()))
         }
         return beside if len(beside) >= max(3, len(inside) - 1) else set()
+
+    def _rows_apart(self, pieces: Sequence[Piece], column: int) -> set[int]:
+        """The rows of one line with a text on each side of the left edge of a column, and a wide gap between them."""
+        rows: dict[int, list[Piece]] = {}
+        for piece in pieces:
+            if self.xs[column - 1] < (piece.x0 + piece.x1) / 2 < self.xs[column + 1]:
+                rows.setdefault(_index(self.ys, piece.middle), []).append(piece)
+        edge = self.xs[column]
+        return {
+            row
+            for row, (left, *others) in (
+                (row, sorted(found, key=lambda piece: piece.x0)) for row, found in rows.items()
+            )
+            if len(others) == 1
+            and abs(left.middle - others[0].middle) < 0.5 * left.height
+            and left.x1 < edge + 1
+            and others[0].x0 > max(edge - 1, left.x1 + 1.5 * left.height)
+        }
 
     def _has_line(self, rules: Sequence[Rule], at: float, number: int, *, upright: bool) -> bool:
         edges = self.ys if upright else self.xs

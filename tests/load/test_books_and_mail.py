@@ -94,6 +94,11 @@ def test_plain_text_is_preferred_and_attachments_are_only_listed() -> None:
     assert "Attachments: ../../etc/cron.d/x\n\nHello Bo" in document.text
 
 
+def test_the_name_of_an_attachment_is_decoded() -> None:
+    head = b'Content-Type: text/plain\nContent-Disposition: attachment; filename="=?UTF-8?Q?Gr=C3=B6=C3=9Fe.txt?="\n\nx'
+    assert mail(head).metadata["attachments"] == ["Größe.txt"]
+
+
 def test_html_is_read_when_there_is_no_plain_text() -> None:
     message = EmailMessage()
     message.set_content("<style>x</style><p>in <b>HTML</b></p>", subtype="html")
@@ -108,12 +113,31 @@ def test_html_is_read_when_there_is_no_plain_text() -> None:
         (b"Content-Transfer-Encoding: base64\n\n" + base64.b64encode(b"hello"), "hello"),
         (b"Content-Transfer-Encoding: base64\n\n!!!", ""),
         (b"Subject: =?utf-8?b?w6k=?= =?bad?x?y?=\n\nx", "Subject: é =?bad?x?y?=\n\nx"),
+        ("Subject: M\u00e4ry\n\nx".encode(), "Subject: M\u00e4ry\n\nx"),
+        ("Subject: Verão\n\nx".encode("cp1252"), "Subject: Verão\n\nx"),
+        (
+            "Subject: Отчёт\nContent-Type: text/plain; charset=koi8-r\n\nОтчёт".encode("koi8-r"),
+            "Subject: Отчёт\n\nОтчёт",
+        ),
         (b"Date: yesterday\n\nx", "Date: yesterday\n\nx"),
         (b"From: " + b"(" * 3000 + b"\n\nx", "From: " + "(" * 2000 + "\n\nx"),
         (b"Content-Type: multipart/mixed\n\nno boundary", "no boundary"),
         (b"", ""),
     ],
-    ids=["charset", "lie", "base64", "no base64", "words", "date", "brackets", "boundary", "empty"],
+    ids=[
+        "charset",
+        "lie",
+        "base64",
+        "no base64",
+        "words",
+        "utf-8",
+        "latin",
+        "koi8-r",
+        "date",
+        "brackets",
+        "boundary",
+        "empty",
+    ],
 )
 def test_the_readable_text_of_a_malformed_message_is_loaded(raw: bytes, text: str) -> None:
     assert mail(raw).text == text

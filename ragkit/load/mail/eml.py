@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
+from contextlib import suppress
 from email import message_from_bytes
 from email.errors import MessageError
 from email.header import decode_header, make_header
@@ -15,7 +16,13 @@ from ragkit.errors import LoadError
 from ragkit.load.html.html import read_page
 from ragkit.load.mail.message import HEADER_NAMES, Attachment, MailMessage, build_mail_document
 from ragkit.load.options import LOADER_VERSIONS, EmlOptions, HtmlOptions
-from ragkit.load.shared.encoding import SAMPLE_BYTES, decode_bytes, guess_utf16_or_utf32, replace_invalid_chars
+from ragkit.load.shared.encoding import (
+    SAMPLE_BYTES,
+    decode_bytes,
+    guess_encoding,
+    guess_utf16_or_utf32,
+    replace_invalid_chars,
+)
 from ragkit.load.shared.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
 from ragkit.records import JSON, Document, Place
@@ -120,19 +127,24 @@ def _iter_parts(message: MessagePart) -> Iterator[MessagePart]:
 
 
 def _decode_header(message: MessagePart, name: str) -> str:
-    """A header with decoded words, or the raw value when decoding fails."""
-    raw = str(message.get(name, ""))[:10_000]
-    try:
-        value = str(make_header(decode_header(raw)))
-    except PARSE_ERRORS:
-        value = raw
-    return collapse_whitespace(replace_invalid_chars(value))[:2000]
+    """A header with decoded words; bytes that are not encoded (RFC 6532) are UTF-8, or in the charset of the text."""
+    raw = next((str(value) for key, value in message.raw_items() if key.lower() == name.lower()), "")
+    return collapse_whitespace(_decode_words(raw, message.get_content_charset("")))[:2000]
+
+
+def _decode_words(raw: str, charset: str = "") -> str:
+    """The text of a header, or the raw value when decoding fails."""
+    data = raw[:10_000].encode("utf-8", "surrogateescape")
+    value = decode_bytes(data).text if not charset or guess_encoding(data) == "utf-8" else _decode(data, charset)
+    with suppress(*PARSE_ERRORS):
+        value = str(make_header(decode_header(value)))
+    return replace_invalid_chars(value)
 
 
 def _attachment_name(part: MessagePart) -> str:
     """The name of an attachment, or '(without a name)'; '' for a part that is not an attachment."""
     try:
-        name = part.get_filename() or ""
+        name = _decode_words(part.get_filename() or "")
         attached = part.get_content_disposition() == "attachment"
     except PARSE_ERRORS:
         return WITHOUT_NAME
@@ -160,11 +172,13 @@ def _payload(part: MessagePart) -> bytes:
 
 
 def _decode_part(part: MessagePart) -> str:
-    """The text of a part; an unknown or wrong charset is detected from the bytes."""
-    raw = _payload(part)
-    charset = str(part.get_content_charset() or "")
+    return _decode(_payload(part), str(part.get_content_charset() or "")).replace("\r\n", "\n")
+
+
+def _decode(raw: bytes, charset: str) -> str:
+    """Text; an unknown or wrong charset is detected from the bytes."""
     try:
         text = raw.decode(charset) if charset else decode_bytes(raw).text
     except (LookupError, ValueError):
         text = decode_bytes(raw).text
-    return replace_invalid_chars(text.replace("\r\n", "\n"))
+    return replace_invalid_chars(text)

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -21,18 +21,22 @@ from ragkit.errors import LoadError
 from ragkit.load.pages.text import DECRYPT_HINT, MAX_OUTLINE_ENTRIES, SAVE_PDF_AGAIN_HINT, OutlineEntry
 
 Floats: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, bottom, right, top."""
 
 MAX_RULES = 4_000
 """Ruled lines that are read per page."""
 MAX_OBJECTS = 20_000
 """Objects that are searched for ruled lines per page."""
+MAX_SEGMENTS = 4_000
+"""Segments of a path; one with more is a drawing."""
 MAX_ANNOTATIONS = 5_000
 """Annotations that are read per page."""
 MAX_CHARS = 20_000
 """Characters of a form value, comment or link; longer ones are cut."""
 
 _FONT_NAME_BYTES = 64
-_PATH, _IMAGE = 2, 3
+_PATH, _IMAGE, _FORM = 2, 3, 5
 _NO_VALUE = (pdfium_c.FPDF_FORMFIELD_PUSHBUTTON, pdfium_c.FPDF_FORMFIELD_SIGNATURE)
 _BOXES = (pdfium_c.FPDF_FORMFIELD_CHECKBOX, pdfium_c.FPDF_FORMFIELD_RADIOBUTTON)
 _COMMENTS = (
@@ -188,28 +192,28 @@ class PdfiumPage:
         codes = map(_char_code, repeat(self._raw), range(count))  # characters without a code are left out above
         return "".join(chr(code) if 0 < code <= 0x10FFFF else "\ufffd" for code in codes)
 
-    def _rule_boxes(self) -> Iterator[tuple[float, float, float, float]]:
+    def _rule_boxes(self) -> Iterator[Box]:
         """Shaded rectangles, without a line around, have no edges: those of rows and lines of text are no cells."""
-        page = self._page.raw
-        left, bottom, right, top = (ctypes.c_float() for _ in range(4))
         fill, stroke = ctypes.c_int(), ctypes.c_int()
-        count = 0
-        for number in range(min(pdfium_c.FPDFPage_CountObjects(page), MAX_OBJECTS)):
-            item = pdfium_c.FPDFPage_GetObject(page, number)
-            if pdfium_c.FPDFPageObj_GetType(item) != _PATH or pdfium_c.FPDFPath_CountSegments(item) > 64:
-                continue
-            if not pdfium_c.FPDFPageObj_GetBounds(item, left, bottom, right, top):
-                continue
-            x0, y0, x1, y1 = left.value, bottom.value, right.value, top.value
-            count += 1
-            if count > MAX_RULES:
-                return
+        boxes = ((item, box) for item, matrix in self._paths() for box in _path_boxes(item, matrix))
+        for item, (x0, y0, x1, y1) in islice(boxes, MAX_RULES):
             if x1 - x0 < 4 or y1 - y0 < 4:
                 if max(x1 - x0, y1 - y0) > 6:
                     yield x0, y1, x1, y0
-                continue
-            if pdfium_c.FPDFPath_GetDrawMode(item, fill, stroke) and stroke.value:
+            elif pdfium_c.FPDFPath_GetDrawMode(item, fill, stroke) and stroke.value:
                 yield from ((x0, y1, x1, y1), (x0, y0, x1, y0), (x0, y1, x0, y0), (x1, y1, x1, y0))
+
+    def _paths(self) -> Iterator[tuple[Any, pdfium_c.FS_MATRIX]]:
+        """The paths of the page, each with the matrix of its form; a page may be nothing but one form."""
+        page, matrix = self._page.raw, pdfium_c.FS_MATRIX(1, 0, 0, 1, 0, 0)
+        count = pdfium_c.FPDFPage_CountObjects(page)
+        items = (pdfium_c.FPDFPage_GetObject(page, number) for number in range(min(count, MAX_OBJECTS)))
+        first = pdfium_c.FPDFPage_GetObject(page, 0) if count == 1 else None
+        if first is not None and pdfium_c.FPDFPageObj_GetType(first) == _FORM:
+            pdfium_c.FPDFPageObj_GetMatrix(first, matrix)
+            count = min(pdfium_c.FPDFFormObj_CountObjects(first), MAX_OBJECTS)
+            items = (pdfium_c.FPDFFormObj_GetObject(first, number) for number in range(count))
+        yield from ((item, matrix) for item in items if pdfium_c.FPDFPageObj_GetType(item) == _PATH)
 
     def pictures(self) -> Floats:
         """Left, top, right, bottom of each picture, in PDF points from the bottom left corner."""
@@ -257,6 +261,48 @@ class PdfiumPage:
                 buffer = ctypes.create_string_buffer(size + 1)
                 pdfium_c.FPDFAction_GetURIPath(self._document, action, buffer, size)
                 yield buffer.value.decode("utf-8", "replace").strip()
+
+
+def _path_boxes(path: Any, matrix: pdfium_c.FS_MATRIX) -> Iterator[Box]:
+    """The box of a path; of each of its parts if it is a grid: a path may be all lines of a table."""
+    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+    count = pdfium_c.FPDFPath_CountSegments(path)
+    if count > MAX_SEGMENTS or not pdfium_c.FPDFPageObj_GetBounds(path, left, bottom, right, top):
+        return
+    box = left.value, bottom.value, right.value, top.value
+    is_thin = box[2] - box[0] < 4 or box[3] - box[1] < 4
+    parts = [] if is_thin or count < 6 else [_box_around(part, matrix) for part in _straight_parts(path, count)]
+    if len({round(x0) for x0, y0, x1, y1 in parts if x1 - x0 < 4 < y1 - y0}) > 1:
+        yield from parts
+    elif count <= 64:
+        yield _box_around([box[:2], box[2:]], matrix)
+
+
+def _straight_parts(path: Any, count: int) -> list[list[tuple[float, float]]]:
+    """The points of each part of a path; [] for one with curves."""
+    matrix, x, y = pdfium_c.FS_MATRIX(), ctypes.c_float(), ctypes.c_float()
+    pdfium_c.FPDFPageObj_GetMatrix(path, matrix)
+    parts: list[list[tuple[float, float]]] = []
+    for number in range(count):
+        segment = pdfium_c.FPDFPath_GetPathSegment(path, number)
+        kind = pdfium_c.FPDFPathSegment_GetType(segment)
+        if kind == pdfium_c.FPDF_SEGMENT_BEZIERTO:
+            return []
+        if kind == pdfium_c.FPDF_SEGMENT_MOVETO or not parts:
+            parts.append([])
+        pdfium_c.FPDFPathSegment_GetPoint(segment, x, y)
+        parts[-1].append(_move((x.value, y.value), matrix))
+    return parts
+
+
+def _move(point: tuple[float, float], matrix: pdfium_c.FS_MATRIX) -> tuple[float, float]:
+    x, y = point
+    return matrix.a * x + matrix.c * y + matrix.e, matrix.b * x + matrix.d * y + matrix.f
+
+
+def _box_around(points: Sequence[tuple[float, float]], matrix: pdfium_c.FS_MATRIX) -> Box:
+    moved = [_move(point, matrix) for point in points]
+    return min(x for x, _ in moved), min(y for _, y in moved), max(x for x, _ in moved), max(y for _, y in moved)
 
 
 def _open(data: bytes, source: str) -> pdfium.PdfDocument:

@@ -33,7 +33,7 @@ LATEX_LEVELS: Mapping[str, int] = {
 }
 
 _ASCIIDOC_HEADING = re.compile(r"^(={1,6})[ \t]+(\S.{0,500})$", re.MULTILINE)
-_ORG_HEADING = re.compile(r"^(\*{1,9})[ \t]+(\S.{0,500})$", re.MULTILINE)
+_ORG_HEADING = re.compile(r"^(\*{1,9})[ \t]++(\S.{0,500}?)(?:[ \t]:[\w@#%:]{1,200}:[ \t]*+)?$", re.MULTILINE)
 _LATEX_HEADING = re.compile(
     r"^[ \t]{0,20}\\(title|part|chapter|(?:sub){0,2}section|(?:sub)?paragraph)\*?(?:\[[^\]\n]{0,200}\])?"
     r"\{((?:[^{}\n]|\{[^{}\n]{0,200}\}){1,500})\}",
@@ -66,7 +66,7 @@ class TextLoader:
             tables = tuple(latex_table_headings(text)) if kind == "latex" else ()
             text, fields = hider(text)
         found = tuple(finder(text)) if finder else ()
-        title = found[0].text if found else ""
+        title = str(fields.get("title", "")) or (found[0].text if found else "")
         headings = tuple(sorted((*found, *tables), key=lambda heading: heading.start))
         extra: dict[str, JSON] = {**fields, "encoding": decoded.legacy_encoding, **access.metadata}
         return build_document(kind, source, TextLayout(text, headings), extra, title)

@@ -1,4 +1,4 @@
-"""What AsciiDoc, reStructuredText and LaTeX say to their programs, and not to a reader.
+"""What AsciiDoc, reStructuredText, LaTeX and Org say to their programs, and not to a reader.
 
 Attributes, field lists, comments, targets and options become spaces of the same length; the values at the head of a
 file are its metadata. Rows of LaTeX tables become `cell | cell`.
@@ -33,6 +33,12 @@ _RST_UNSEEN = re.compile(r"([ \t]*)\.\.(?:[ \t]+(?!\[|\|)(?![\w:.+-]{1,60}::).*|
 _RST_OPTION = re.compile(r"[ \t]+:[\w-]{1,60}:(?=\s|$)")
 _CODE_DIRECTIVES = frozenset({"code", "code-block", "sourcecode", "parsed-literal", "math", "prompt", "doctest"})
 _HIDDEN_DIRECTIVES = frozenset({"toctree", "contents", "index", "meta", "highlight", "currentmodule", "module", "raw"})
+
+_ORG_LINE = re.compile(r"[ \t]*+#(?:\+(?!caption:)(?P<name>[\w-]{1,80}):(?P<value>.*)|[ \t].*|)$", re.IGNORECASE)
+_ORG_BLOCK = re.compile(r"[ \t]*+#\+(begin|end)_(\w{1,40})\b", re.IGNORECASE)
+_ORG_DRAWER = re.compile(
+    r"^[ \t]*+:PROPERTIES:[ \t]*+\n(?:[ \t]*+:(?!END:).*\n){0,100}[ \t]*+:END:[ \t]*+$", re.IGNORECASE | re.MULTILINE
+)
 
 _LATEX_COMMENT = re.compile(r"(?<![\\%])(?:\\\\)?(%[^\n]*)")
 _LATEX_VERBATIM = re.compile(r"\\(begin|end)\{(?:verbatim\*?|lstlisting|minted|alltt)\}")
@@ -106,6 +112,24 @@ def hide_rst(text: str) -> tuple[str, Mapping[str, JSON]]:
             seen += 1
             state = "head" if seen <= 3 and state == "head" else "text"  # a title with its lines
         lines.append(blank_text(line) if is_hidden else line)
+    return "".join(lines), fields
+
+
+def hide_org(text: str) -> tuple[str, Mapping[str, JSON]]:
+    """The text without keywords, comments and drawers of properties; and the keywords of its head."""
+    fields: dict[str, JSON] = {}
+    lines: list[str] = []
+    block, in_head = "", True
+    for line in _lines(_ORG_DRAWER.sub(lambda found: blank_text(found[0]), text)):
+        bare = line.rstrip("\r\n")
+        mark, found = _ORG_BLOCK.match(bare), None if block else _ORG_LINE.match(bare)
+        if mark and block in ("", mark[2].lower()):
+            block = mark[2].lower() if mark[1].lower() == "begin" else ""
+            found = mark
+        elif found and found["name"] and in_head:
+            _keep_field(fields, found["name"], found["value"].strip())
+        in_head = in_head and (bool(found) or not bare.strip())
+        lines.append(blank_text(line) if found or block == "comment" else line)
     return "".join(lines), fields
 
 
@@ -197,6 +221,7 @@ def _lines(text: str) -> Iterator[str]:
 HIDERS: Mapping[str, Callable[[str], tuple[str, Mapping[str, JSON]]]] = {
     "asciidoc": hide_asciidoc,
     "latex": hide_latex,
+    "org": hide_org,
     "rst": hide_rst,
 }
 """Format -> what hides its marks."""

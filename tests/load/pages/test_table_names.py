@@ -165,13 +165,6 @@ def test_numbers_that_nearly_touch_are_those_of_two_columns() -> None:
     assert "Rye | 51 | 48" in document.text
 
 
-def test_the_first_full_row_of_a_list_names_its_columns() -> None:
-    lines = [("BOARD", "", "LISTING"), ("LICENSE", "", "PREMISE"), ("NUMBER", "OWNER", "CITY")]
-    lines += [(f"64876{n}", f"{name} Inn", "Tulsa") for n, name in enumerate(["Elm", "Oak", "Ash", "Fir", "Yew"])]
-    cells = [PdfCell(row, n, text) for row, line in enumerate(lines) for n, text in enumerate(line) if text]
-    assert count_header_rows(PdfTable(0, 0, 0, 0, cells)) == 3
-
-
 @pytest.mark.parametrize(("second", "rows"), [(["amount", "grown"], 2), (["12", "n.a."], 1), (["Oats", "grown"], 1)])
 def test_names_that_go_on_in_lower_case_are_names_beside_numbers(second: list[str], rows: int) -> None:
     lines = [["", "Average", "Percent", "Less than", "$10,000–"], ["Crop", *second, "10,000", "14,999"]]

@@ -1,4 +1,4 @@
-"""AsciiDoc, reStructuredText and LaTeX: what only their programs read is no text; offsets and lines stay."""
+"""AsciiDoc, reStructuredText, LaTeX and Org: what only their programs read is no text; offsets and lines stay."""
 
 from __future__ import annotations
 
@@ -102,3 +102,25 @@ def test_rows_of_latex_tables_have_their_names(table: str) -> None:
     assert lines == ["Words.", "Part | Turns", "Pump | 1200", "Fan | 90", "End."]
     assert [heading.text for heading in document.headings if heading.level == TABLE_LEVEL] == ["Part | Turns"]
     assert document.heading_path_at(document.text.index("Fan")) == ("Part | Turns",)
+
+
+def test_keywords_of_org_are_metadata_and_its_title() -> None:
+    text = "#+TITLE: Pump\n#+author: Ann Lee\n# a comment\n\n* Start :web:\n#+later: 1\n| a | 1 |\n"
+    document = load(text, "a.org")
+    assert " ".join(document.text.split()) == "* Start :web: | a | 1 |"
+    assert (document.title, [heading.text for heading in document.headings]) == ("Pump", ["Start"])
+    assert document.metadata["author"] == "Ann Lee" and "later" not in document.metadata
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("* One\n  :PROPERTIES:\n  :ID: 68EE\n  :END:\nWords.", "* One Words."),
+        (":PROPERTIES:\nno drawer", ":PROPERTIES: no drawer"),
+        ("#+begin_src sh\n# stays\n#+end_src\n#hashtag", "# stays #hashtag"),
+        ("#+BEGIN_COMMENT\nnever seen\n#+END_COMMENT\nShown.", "Shown."),
+        ("#+begin_example\n#+end_src\n#+end_example\n#+caption: Shown.", "#+end_src #+caption: Shown."),
+    ],
+)
+def test_lines_for_org_are_no_text(text: str, seen: str) -> None:
+    assert words(text, "a.org") == seen

@@ -113,6 +113,8 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
             continue  # long texts of several cells
         if single > 3 or len(row) != 1 or LEADER.search(row[0].text):
             break
+        if _is_caption(row) and sum(is_table[number + 1 : number + 6]) > 3:
+            break
         piece = row[0]
         is_wide = piece.x1 - piece.x0 > 0.62 * (right - left) and len(piece.text) > 60
         if is_prose(piece) and is_wide and piece.x1 > values:
@@ -330,7 +332,7 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
     `limits` are the right edges of the labels, ascending, and the left edge of the second column.
     """
     joined: list[Placed] = []
-    in_names = True
+    in_names = not _is_full(rows)
     for number, row in enumerate(rows):
         if list(row) == [(0, 0)] and number + 1 < len(rows) and _overlaps(row, rows[number + 1]):
             joined.append({(0, 0): list(row[0, 0])})  # a label that stands a little higher than its values
@@ -342,6 +344,12 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
             joined.append({span: list(pieces) for span, pieces in row.items()})
         in_names = in_names and not _has_values(row)
     return joined
+
+
+def _is_full(rows: Sequence[Placed]) -> bool:
+    """Whether rows of texts have one in each column, unlike the lines of cells that wrap."""
+    width = max(map(len, rows))
+    return len(rows) > 2 and all(len(row) == width and not _has_values(row) for row in rows)
 
 
 def _widen_names(rows: list[Placed]) -> None:

@@ -33,7 +33,6 @@ def find_ruled_tables(page: PdfPage) -> list[PdfTable]:
 
 def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable]:
     horizontal = merge_rules([rule for rule in rules if rule.is_horizontal], across=True)
-    horizontal = [rule for rule in horizontal if not _underlines(rule, pieces)]
     vertical = merge_rules([rule for rule in rules if not rule.is_horizontal], across=False)
     grids = [_Grid(rows, columns) for rows, columns in _groups(horizontal, vertical)]
     kept: list[PdfTable] = []
@@ -49,16 +48,6 @@ def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable
             read = set(map(id, table.pieces))
             left = [piece for piece in left if not grid.holds(piece) and id(piece) not in read]
     return kept
-
-
-def _underlines(rule: Rule, pieces: Sequence[Piece]) -> bool:
-    """Whether a line stands under the letters of a text, as below a link."""
-    return any(
-        abs(piece.x0 - rule.x0) < NEAR
-        and abs(piece.x1 - rule.x1) < NEAR
-        and abs(piece.bottom - rule.top) < 0.3 * piece.height
-        for piece in pieces
-    )
 
 
 def _area(grid: _Grid) -> float:
@@ -271,8 +260,10 @@ class _Grid:
         if values > 1 or (values and 0 in columns and len(self.xs) > 3):
             return True
         shared = columns.keys() & record.keys()
-        hard = sum(not self._is_wrapped(column, record[column], columns[column]) for column in shared)
-        return not is_ruled and 2 * hard >= len(shared) and 0 in shared
+        hard = sum(
+            column in again or not self._is_wrapped(column, record[column], columns[column]) for column in shared
+        )
+        return not is_ruled and 2 * hard >= len(shared) and (0 in shared or values > 0)
 
     def _is_wrapped(self, column: int, before: Piece | None, piece: Piece) -> bool:
         """Whether a line continues the one above it in its cell: its first word had no room there."""

@@ -139,7 +139,7 @@ def count_header_rows(table: PdfTable) -> int:
             break
         found = row + 1
         if not is_numeric(table, row + 1):
-            return max(_count_text_header(table, grid, row), _end_at_full_row(grid))
+            return _count_text_header(table, grid, row)
     return found if found > first else 0
 
 
@@ -170,15 +170,6 @@ def _goes_on(above: Sequence[str], line: Sequence[str]) -> bool:
         if before and text[:3].islower() and len(text) > 2
     }
     return len({name for name in names if not is_data(name)}) > 1
-
-
-def _end_at_full_row(grid: Sequence[Sequence[str]]) -> int:
-    """The end of the first row with a text in each column, if it has no digit and most rows below it have some; else
-    0. Above it stand titles and parts of names."""
-    row = next((row for row, line in enumerate(grid[:MAX_HEADER_ROWS]) if all(line)), -1)
-    below = grid[row + 1 :]
-    has_digits = [_DIGITS.search("".join(line)) is not None for line in below]
-    return row + 1 if below and not _DIGITS.search("".join(grid[row])) and 2 * sum(has_digits) > len(below) else 0
 
 
 def _count_titles(grid: Sequence[Sequence[str]]) -> int:

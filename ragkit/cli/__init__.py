@@ -145,6 +145,13 @@ def _is_interrupt(error: BaseException | None) -> bool:
     return error is not None
 
 
+def _keep_closest_option(error: click.NoSuchOption) -> None:
+    """Suggest one option at most: click counts the dashes too, by which `--quiet` is close to `--set`."""
+    known = {option.lstrip("-"): option for option in error.possibilities or ()}
+    near = errors.closest_match(error.option_name.lstrip("-"), known)
+    error.possibilities = [known[near]] if near else None
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: run a command; print errors as one line and exit with their code."""
     atexit.register(gc.freeze)  # a process that ends need not look for garbage: that takes 0.1 s
@@ -157,6 +164,8 @@ def main(arguments: list[str] | None = None) -> None:
         echo("interrupted; completed work is kept", err=True)
         code = EXIT_INTERRUPTED
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption):
+            _keep_closest_option(error)
         error.show()
         code = error.exit_code
     except RagkitError as error:

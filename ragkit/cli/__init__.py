@@ -145,11 +145,11 @@ def _is_interrupt(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _keep_closest_option(error: click.NoSuchOption) -> None:
-    """Suggest one option at most: click counts the dashes too, by which `--quiet` is close to `--set`."""
+def _with_closest_option(error: click.NoSuchOption) -> click.NoSuchOption:
+    """The error with one suggestion at most: click counts the dashes too, by which `--quiet` is close to `--set`."""
     known = {option.lstrip("-"): option for option in error.possibilities or ()}
     near = errors.closest_match(error.option_name.lstrip("-"), known)
-    error.possibilities = [known[near]] if near else None
+    return click.NoSuchOption(error.option_name, possibilities=[known[near]] if near else None, ctx=error.ctx)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -164,9 +164,7 @@ def main(arguments: list[str] | None = None) -> None:
         echo("interrupted; completed work is kept", err=True)
         code = EXIT_INTERRUPTED
     except click.ClickException as error:
-        if isinstance(error, click.NoSuchOption):
-            _keep_closest_option(error)
-        error.show()
+        (_with_closest_option(error) if isinstance(error, click.NoSuchOption) else error).show()
         code = error.exit_code
     except RagkitError as error:
         lead = "" if isinstance(error, PipelineError) else "error: "

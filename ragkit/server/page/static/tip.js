@@ -35,7 +35,7 @@ export function hideTip() {
 }
 
 /** A quote as it is read: without the marks of Markdown, and the line breaks of its source but those of rows and lists. */
-export const flowing = (quote) => quote.replace(/^ *(?:```|~~~).*$|^ *#{1,6} |\*\*|`/gm, "").split("\n").reduce((text, line) => `${text}${!line.trim() || /^\s*(?:[-*+•#>]|\d+[.)])|[|;]/.test(line) ? "\n" : " "}${line.trim()}`);
+export const flowing = (quote) => quote.replace(/^ *(?:```|~~~).*$|^ *#{1,6} |\*\*|`/gm, "").replace(/\[([^\]\n]{1,200})\]\([^)\n]{0,300}\)/g, "$1").split("\n").reduce((text, line) => `${text}${!line.trim() || /^\s*(?:[-*+•#>]|\d+[.)])|[|;]/.test(line) ? "\n" : " "}${line.trim()}`);
 
 function show(element, title, quote) {
   if (!element.isConnected || !quote) return;

@@ -33,6 +33,8 @@ _RECORD = re.compile(r"(\S{0,200}\[\d{1,9}\])\.")
 """The beginning of a record within an object of JSON."""
 _ITEM = re.compile(r",\s|[;|]")
 
+MAX_IDENTIFYING = 3
+"""Columns that identify a row, such as name, city and stadium of a team: the first ones are shown."""
 _DISTINCT = 0.9  # share of rows with another name
 
 
@@ -145,12 +147,12 @@ def _passages(
 ) -> list[AnswerPassage]:
     """The rows with what the question says; those that follow each other in one passage."""
     terms = frozenset(extract_terms(question))
-    label = _label_column(table)
+    identifying = _identifying_columns(table)
     shown = matching[:MAX_LIST_ITEMS]
     passages: list[AnswerPassage] = []
     last = -2
     for at, row in ((table.index(row), row) for row in shown):
-        text = _asked_cells(terms, label, row)
+        text = _asked_cells(terms, identifying, row)
         if at == last + 1:
             before = passages.pop()
             passages.append(AnswerPassage(hit_index, row.source, before.start, row.end, f"{before.text}\n{text}", 0.0))
@@ -162,19 +164,21 @@ def _passages(
     return passages
 
 
-def _label_column(table: Sequence[AnswerUnit]) -> str:
-    """The column that names the rows: the first with another text in nearly each, no number and no address; or none."""
+def _identifying_columns(table: Sequence[AnswerUnit]) -> list[str]:
+    """The columns with another text in nearly each row, neither numbers nor addresses."""
+    found = []
     for column in dict(table[0].cells):
         texts = [text for row in table for name, text in row.cells if name == column]
         is_text = not any(_NUMBER.fullmatch(text) or "://" in text for text in texts)
         if is_text and len(set(texts)) > _DISTINCT * len(table):
-            return column
-    return ""
+            found.append(column)
+    return found
 
 
-def _asked_cells(terms: frozenset[str], label: str, row: AnswerUnit) -> str:
-    """The cells of a row that name it, or whose name or text the question has; all if no column names rows."""
+def _asked_cells(terms: frozenset[str], identifying: Sequence[str], row: AnswerUnit) -> str:
+    """The cells of a row that identify it, or whose name or text the question has; all if none identifies rows."""
     held = {column for column, _ in _held_values(terms, row)}
     named = {column for column, _ in row.cells if not terms.isdisjoint(extract_terms(column))}
-    kept = {label} | held | named if label or named - held else set(dict(row.cells))
+    shown = set(identifying[:MAX_IDENTIFYING])
+    kept = shown | held | named if shown or named - held else set(dict(row.cells))
     return "; ".join(f"{name}: {text}" for name, text in row.cells if name in kept)

@@ -18,7 +18,8 @@ TRAMS = [
         "depot": DEPOTS[number % 3],
         "lines": [LINES[number % 4], LINES[(number + 1) % 4]],
         "doors": 4 + number % 2,
-        "remarks": f"Overhauled by the workshop in the spring, unit {number}" + ", with new seats" * (number % 5),
+        "remarks": "Overhauled by the workshop in the spring" + ", with new seats" * (number % 5),
+        "driver": f"Driver {chr(64 + number % 26)}{number}",
     }
     for number in range(1, 101)
 ]
@@ -56,7 +57,9 @@ def test_all_records_with_a_value_are_listed_with_their_citations(trams: Knowled
     answer = trams.ask("Which trams of the Airport depot are on the Night line?")
     assert lines_of(answer.text) == at_night
     assert len(at_night) > 10
-    assert all("depot: Airport" in line and "remarks" not in line for line in answer.text.splitlines())
+    assert all(
+        "depot: Airport" in line and "driver: " in line and "remarks" not in line for line in answer.text.splitlines()
+    )
     assert all(citation.verified and "Airport" in citation.quote for citation in answer.citations)
 
 

@@ -145,6 +145,13 @@ def _is_interrupt(error: BaseException | None) -> bool:
     return error is not None
 
 
+def _with_closest_option(error: click.NoSuchOption) -> click.NoSuchOption:
+    """The error with one suggestion at most: click counts the dashes too, by which `--quiet` is close to `--set`."""
+    known = {option.lstrip("-"): option for option in error.possibilities or ()}
+    near = errors.closest_match(error.option_name.lstrip("-"), known)
+    return click.NoSuchOption(error.option_name, possibilities=[known[near]] if near else None, ctx=error.ctx)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: run a command; print errors as one line and exit with their code."""
     atexit.register(gc.freeze)  # a process that ends need not look for garbage: that takes 0.1 s
@@ -157,7 +164,7 @@ def main(arguments: list[str] | None = None) -> None:
         echo("interrupted; completed work is kept", err=True)
         code = EXIT_INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        (_with_closest_option(error) if isinstance(error, click.NoSuchOption) else error).show()
         code = error.exit_code
     except RagkitError as error:
         lead = "" if isinstance(error, PipelineError) else "error: "

@@ -198,8 +198,11 @@ class Indexer:
             rows += [part for row in rows for part in catalog.parts(row.source)]
             rows += [part for part in map(catalog.file, names) if part is not None and part.status == "part"]
             documents = [row.document for row in rows if row.document is not None]
+            catalog.connection.execute("PRAGMA secure_delete = ON")
             with catalog.transaction():
-                Bm25Index(catalog.connection).remove(catalog.chunk_keys(documents))
+                lexical_index = Bm25Index(catalog.connection)
+                lexical_index.remove(catalog.chunk_keys(documents))
+                lexical_index.purge()  # who removes a document by name wants its words gone
                 catalog.delete_documents(documents)
                 catalog.delete_files(row.source for row in rows)
                 catalog.remove_roots(root for root in catalog.roots() if any(is_within(root, n) for n in names))

@@ -148,6 +148,10 @@ class Bm25Index:
         self._execute_many("DELETE FROM @_lengths WHERE key = ?", [(key,) for key in keys])
         self._renew_stamp()
 
+    def purge(self) -> None:
+        """Rewrite the postings without those of deleted keys: FTS5 keeps their words until segments are merged."""
+        self._execute("INSERT INTO @ (@) VALUES ('optimize')")
+
     def search(
         self,
         terms: Sequence[str],

@@ -500,3 +500,25 @@ def test_old_names_of_options_work_and_print_the_new_ones(house: Path, ragkit: R
     assert result.err.startswith("note: `--write` is now `--save`\nnote: `--depth` is now `--top-k`\n")
     assert "No such option '--write'" in ragkit("usage", "--write", "x", code=2).err
     assert "is now" not in ragkit("search", "--", "--write").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "closest"),
+    [
+        (("status", "--set", "a=b"), None),
+        (("ask", "Who?", "--set", "a=b"), None),
+        (("list", "--all"), None),
+        (("pipeline", "show", "--all"), None),
+        (("serve", "--quite"), "--quiet"),
+        (("search", "Who?", "--topk", "3"), "--top-k"),
+        (("--no-colour", "status"), "--no-color"),
+    ],
+)
+def test_only_an_option_that_is_close_without_its_dashes_is_suggested(
+    ragkit: Ragkit, arguments: tuple[str, ...], closest: str | None
+) -> None:
+    message = ragkit(*arguments, code=2).err
+    assert "No such option" in message
+    assert ("Did you mean" in message) == (closest is not None)
+    if closest:
+        assert f"Did you mean '{closest}'?" in message

@@ -16,6 +16,7 @@ from ragkit.answer.confidence import MIN_ANSWER
 from ragkit.answer.extractive.answer_confidence import estimate_confidence
 from ragkit.answer.extractive.composition import MAX_CHARS, compose_answer
 from ragkit.answer.extractive.follow_up import Reference, find_reference, rewrite_follow_up
+from ragkit.answer.extractive.matching_rows import complete_rows
 from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
 from ragkit.answer.extractive.selection import rank_answer_units, with_beginnings
@@ -145,7 +146,7 @@ def to_query(question: str, previous: str, searcher: Searcher, where: Where = No
 def _estimate(query: str, searcher: Searcher, where: Where) -> float:
     """The probability that the documents answer a query, or its best answered part."""
     found = (FoundPassages(part, searcher.search(part, EVIDENCE_PASSAGES, where)) for part in split_question(query))
-    return max(_answer_part(passages, searcher, 0, MAX_CHARS)[1] for passages in found)
+    return max(_answer_part(passages, searcher, 0, MAX_CHARS, MIN_ANSWER)[1] for passages in found)
 
 
 def compose_quotes(
@@ -173,7 +174,7 @@ def compose_quotes(
     lines: list[str] = []
     confidences: list[float] = []
     for found in searches:
-        part, probability = _answer_part(found, searcher, offset + len(quotes), MAX_CHARS // len(searches))
+        part, probability = _answer_part(found, searcher, offset + len(quotes), MAX_CHARS // len(searches), threshold)
         confidences.append(probability)
         if part and probability >= threshold:
             new = [quote for quote in part if not any(_is_same_place(quote, other) for other in quotes)]
@@ -262,13 +263,17 @@ def _search(
     return FoundPassages(query, hits)
 
 
-def _answer_part(found: FoundPassages, searcher: Searcher, offset: int, max_chars: int) -> tuple[list[Quote], float]:
+def _answer_part(
+    found: FoundPassages, searcher: Searcher, offset: int, max_chars: int, threshold: float
+) -> tuple[list[Quote], float]:
     """The quotes that answer one part of a question, and the probability that they are right."""
     hits = with_beginnings(found.query, found.hits, searcher)
     ranked, units = rank_answer_units(found.query, hits, searcher)
     composed = compose_answer(found.query, ranked, units, max_chars)
-    quotes = [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
-    return quotes, estimate_confidence(found.query, hits, ranked, composed, searcher)
+    probability = estimate_confidence(found.query, hits, ranked, composed, searcher)
+    if probability >= threshold:
+        composed = complete_rows(found.query, composed, units, hits, searcher)
+    return [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)], probability
 
 
 def _format_abstention(quoted: ExtractiveAnswer, within: str) -> str:

@@ -86,7 +86,7 @@ export class ChatTurn {
     item.classList.toggle("failed", !ok);
     const said = item.querySelector(".said");
     said.removeAttribute("data-running");
-    said.textContent = [ok ? plain(summary) : t("failed: {why}", { why: plain(summary) }), formatSeconds(duration ?? 0)].filter(Boolean).join(", ");
+    said.textContent = [ok ? plain(summarized(summary)) : t("failed: {why}", { why: plain(summary) }), formatSeconds(duration ?? 0)].filter(Boolean).join(", ");
   }
 
   /** Appends text; renders once per animation frame. */
@@ -127,7 +127,7 @@ export class ChatTurn {
     markStatements(this.body, unsupported);
     this.state.replaceWith(message.abstained ? h("p", { class: "abstained" }, abstention(message)) : refused ? h("p", { class: "abstained" }, t("The model refused")) : "");
     this.end.replaceChildren(...[
-      message.searched_for && h("p", { class: "note", dir: "auto" }, t("Searched for: {query}", { query: plain(message.searched_for) })),
+      message.searched_for && !this.tools.textContent.includes(plain(message.searched_for)) && h("p", { class: "note", dir: "auto" }, t("Searched for: {query}", { query: plain(message.searched_for) })),
       ...(message.notices ?? []).map((notice) => h("p", { class: "note warn" }, plain(sentence(notice)))),
       STATUS_TEXT[message.status] && h("p", { class: "note warn" }, STATUS_TEXT[message.status], message.error && message.status !== "cancelled" ? ` ${plain(message.error.message ?? message.error)}` : ""),
       unsupported.length > 0 && unsupportedList(unsupported),
@@ -197,6 +197,9 @@ function sourceChips(citations) {
 
 /** A notice as a sentence. */
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+
+/** What a search says of its result, in the language of the page. */
+const summarized = (said) => said.replace(/^(\d+) passages?\b/, (_, n) => tn("{n} passage|{n} passages", Number(n))).replace(/\bevidence\b/, t("evidence"));
 
 const abstention = (message) => (message.outcome === "passages" ? t("No direct answer found") : t("Not in these documents"));
 

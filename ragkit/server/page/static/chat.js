@@ -173,8 +173,8 @@ const fileName = (source) => shortName(source).split("/").pop();
 async function showDocuments(welcome) {
   const { documents } = await get(`documents?limit=${MAX_CARDS}`).catch(() => ({ documents: [] }));
   if (!documents.length || !welcome.isConnected) return;
-  const cards = documents.map(({ id, source, title, format, chunks }) => h("li", {}, h("button", { type: "button", class: "card", on: { click: (event) => openPassage({ source, document_id: id }, event.currentTarget) } },
-    h("bdi", { class: "file" }, plain(title || fileName(source))), h("span", { class: "where" }, plain(`${title && title !== fileName(source) ? `${fileName(source)} \u00b7 ` : ""}${format} \u00b7 `), tn("{n} passage|{n} passages", chunks)))));
+  const cards = documents.map(({ id, source, title, chunks }) => h("li", {}, h("button", { type: "button", class: "card", on: { click: (event) => openPassage({ source, document_id: id }, event.currentTarget) } },
+    h("bdi", { class: "file" }, plain(title || fileName(source))), h("span", { class: "where" }, title && title !== fileName(source) && plain(`${fileName(source)} \u00b7 `), tn("{n} passage|{n} passages", chunks)))));
   welcome.querySelector(".cards")?.remove();
   welcome.append(h("section", { class: "cards", "aria-label": t("Documents") }, h("ul", {}, cards)));
 }

@@ -3,6 +3,7 @@
 import { announce, byId, formatLocation, h, plain, sourceName } from "./dom.js";
 import { send } from "./api.js";
 import { alsoIn, openPassage } from "./passage.js";
+import { flowing } from "./tip.js";
 import { t, tn } from "./words.js";
 
 const MODES = [["", "default"], ["hybrid", "hybrid"], ["dense", "dense"], ["lexical", "lexical"]];
@@ -58,7 +59,7 @@ function hitElement(hit, hits, index, maxScore) {
     h("button", { type: "button", class: "hit-open", on: { click: (event) => openPassage(hit, event.currentTarget, { list: hits, index }) } },
       h("span", { class: "chip", "aria-hidden": "true" }, hit.rank), h("span", { class: "what" }, sourceName(hit.source), " ", h("span", { class: "where" }, formatLocation(hit)))),
     hit.heading?.length > 0 && h("p", { class: "heading", dir: "auto" }, plain(hit.heading.join(" \u203a "))),
-    h("p", { class: "passage", dir: "auto" }, plain(hit.text.trim())),
+    h("p", { class: "passage", dir: "auto" }, plain(flowing(hit.text).trim())),
     hit.also_in?.length > 0 && h("p", { class: "heading" }, alsoIn(hit)),
     scoreDetails(hit, maxScore));
 }

@@ -34,8 +34,8 @@ export function hideTip() {
   return Boolean(tip);
 }
 
-/** A quote as it is read: without the line breaks of its source, but those of rows and lists. */
-const flowing = (quote) => quote.replace(/\*\*|`/g, "").split("\n").reduce((text, line) => `${text}${!line.trim() || /^\s*(?:[-*+•#>]|\d+[.)])|[|;]/.test(line) ? "\n" : " "}${line.trim()}`);
+/** A quote as it is read: without the marks of Markdown, and the line breaks of its source but those of rows and lists. */
+export const flowing = (quote) => quote.replace(/^ *(?:```|~~~).*$|^ *#{1,6} |\*\*|`/gm, "").replace(/\[([^\]\n]{1,200})\]\([^)\n]{0,300}\)/g, "$1").split("\n").reduce((text, line) => `${text}${!line.trim() || /^\s*(?:[-*+•#>]|\d+[.)])|[|;]/.test(line) ? "\n" : " "}${line.trim()}`);
 
 function show(element, title, quote) {
   if (!element.isConnected || !quote) return;

@@ -16,7 +16,7 @@ import Stemmer  # type: ignore[import-not-found]  # PyStemmer has no types
 
 from ragkit.lexical.stopwords import STOP_WORDS
 
-ANALYZER_VERSION = f"3+snowball-{Stemmer.version()}"
+ANALYZER_VERSION = f"4+snowball-{Stemmer.version()}"
 """Changes whenever `extract_terms` may return different terms: an index built with another version is stale."""
 
 MAX_TERM_CHARS = 64
@@ -72,6 +72,7 @@ _CAMEL_CASE_BOUNDARY = re.compile(
 )
 _PLURAL_OF_CAPITALS = re.compile(r"([A-Z]{2,})s\Z")  # PDFs, URLs: the stemmer requires a vowel before an ending
 _DECADE = re.compile(r"\d{2,}(?=s\Z)")  # 1980s, 90s
+_DATE = re.compile(r"(\d{4})-(\d{2})-\d{2}")
 _VERSION = re.compile(r"[a-z]+(\d+(?:\.\d+)+)\Z")
 
 _ACRONYMS = frozenset({"IT", "US", "WHO"})
@@ -135,6 +136,7 @@ def extract_terms(text: str) -> list[str]:
         foo_bar, fooBar, foo-bar  ->  foobar foo bar
         v1.2                      ->  v1.2 1.2 v1
         1980s                     ->  1980s 1980
+        2018-06-17                ->  20180617 2018 201806
         C++                       ->  c++
         -L                        ->  -L l
 
@@ -215,6 +217,10 @@ def _word_forms(token: str, keep_stop_words: bool) -> Iterator[str]:
     if not keep_stop_words and token not in _ACRONYMS and _is_stop_word(whole, token):
         return
     yield from _whole_forms(token, whole)
+    date = _DATE.fullmatch(token)
+    if date:  # its month and day alone would match any number of two digits
+        yield from (date[1], date[1] + date[2])
+        return
     parts = [part for piece in _JOINERS.split(token) for part in _split_camel_case(piece)]
     if len(parts) > 1:
         yield from (word for part in parts if len(word := _fold_word(part)) > 1 and word not in STOP_WORDS)

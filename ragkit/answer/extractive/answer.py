@@ -17,6 +17,7 @@ from ragkit.answer.extractive.answer_confidence import estimate_confidence
 from ragkit.answer.extractive.composition import MAX_CHARS, compose_answer
 from ragkit.answer.extractive.follow_up import Reference, find_reference, rewrite_follow_up
 from ragkit.answer.extractive.matching_rows import complete_rows
+from ragkit.answer.extractive.named_rows import find_named_rows
 from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
 from ragkit.answer.extractive.selection import rank_answer_units, with_beginnings
@@ -269,6 +270,9 @@ def _answer_part(
     """The quotes that answer one part of a question, and the probability that they are right."""
     hits = with_beginnings(found.query, found.hits, searcher)
     ranked, units = rank_answer_units(found.query, hits, searcher)
+    if more := find_named_rows(found.query, ranked, hits, searcher):
+        hits = [*hits, *more]
+        ranked, units = rank_answer_units(found.query, hits, searcher)
     composed = compose_answer(found.query, ranked, units, max_chars)
     probability = estimate_confidence(found.query, hits, ranked, composed, searcher)
     if probability >= threshold:

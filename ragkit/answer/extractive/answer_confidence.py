@@ -21,6 +21,8 @@ UNKNOWN_NAME = 0.5
 UNKNOWN_FULL_NAME = 0.2
 """The same for two of them beside each other, one of which no document has: the closest passages are shown."""
 _WORD = re.compile(r"[^\W\d_]+")
+_NUMBERED_NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-zß-ÿ]\w+ (\d+(?:\.\d+)*)(?![\w.,:/-]*\d)")
+"""Debian 12, but not at the beginning."""
 
 _ASKS_PRICE = re.compile(
     r"\b(?:costs?|prices?|salary|salaries|wages?|fees?|pay|paid|priced|cheap\w*|expensive|kostet|preis|gehalt|prix|salaire)\b",
@@ -55,7 +57,7 @@ def estimate_confidence(
         return 0.0
     features = answer_features(question, hits, ranked, quoted, searcher)
     probability = confidence(features, WEIGHTS if "gap" in features else LEXICAL_WEIGHTS)
-    return min(probability, limit_by_names(question, searcher))
+    return min(probability, limit_by_names(question, searcher), _limit_by_numbers(question, hits, ranked, quoted))
 
 
 def answer_features(
@@ -72,11 +74,7 @@ def answer_features(
     odds = [math.exp(unit.score - ranked[0].score) for unit in ranked]
     shown_odds = sum(odd for odd, is_in in zip(odds, is_quoted, strict=True) if is_in)
     other_odds = sum(odd for odd, is_in, is_row in zip(odds, is_quoted, rows, strict=True) if not is_in and not is_row)
-    best = hits[ranked[0].hit_index].chunk
-    shown = [passage.text for passage in quoted]
-    present = frozenset(
-        extract_terms(" ".join([*shown, ranked[0].heading_context, best.header, file_words(best.source)]))
-    )
+    present = _shown_terms(hits, ranked, quoted)
     features = {
         "shown": shown_odds / (shown_odds + other_odds),
         "missing": max(0.0, 1 - terms.coverage(present) - terms.prefix_coverage(present)) ** 2,
@@ -91,6 +89,23 @@ def answer_features(
     features["gap"] = max(inside) - max(outside, default=min(cosines))
     features["far"] = max(0.0, NEAR - max(cosines)) ** 2
     return features
+
+
+def _limit_by_numbers(
+    question: str, hits: Sequence[Hit], ranked: Sequence[ScoredAnswerUnit], quoted: Sequence[AnswerPassage]
+) -> float:
+    """The same for a name with a number that the quotes lack: what is said of Debian 8 is no answer on Debian 12."""
+    numbers = {term for number in _NUMBERED_NAME.findall(question) for term in extract_terms(number)}
+    return UNKNOWN_FULL_NAME if numbers - _shown_terms(hits, ranked, quoted) else 1.0
+
+
+def _shown_terms(
+    hits: Sequence[Hit], ranked: Sequence[ScoredAnswerUnit], quoted: Sequence[AnswerPassage]
+) -> frozenset[str]:
+    """The terms of the quotes and of what stands above the best unit."""
+    best = hits[ranked[0].hit_index].chunk
+    shown = (passage.text for passage in quoted)
+    return frozenset(extract_terms(" ".join([*shown, ranked[0].heading_context, best.header, file_words(best.source)])))
 
 
 def _lacks_price(question: str, hits: Sequence[Hit], quoted: Sequence[AnswerPassage]) -> bool:

@@ -61,7 +61,7 @@ def compose_answer(
         max_chars: of all passages together; half as many again if it begins with a list or steps that were asked for.
     """
     kinds = detect_question_kinds(question)
-    composer = _Composer(question, kinds, units)
+    composer = _Composer(question, kinds, units, max_chars)
     passages: list[AnswerPassage] = []
     chars, limit = 0, max_chars
     for unit in ranked:
@@ -87,6 +87,10 @@ def compose_answer(
         both = _with_both_sides(question, passages, ranked, composer)
         passages = _fit(both, len(both) - len(passages), max_chars)
     return passages
+
+
+def _join_cells(cells: Sequence[tuple[str, str]]) -> str:
+    return "; ".join(f"{name}: {text}" if name else text for name, text in cells)
 
 
 def _shorten(text: str, limit: int) -> str:
@@ -152,7 +156,8 @@ def _repeats(passage: AnswerPassage, other: AnswerPassage) -> bool:
 class _Composer:
     """Extends units to passages."""
 
-    def __init__(self, question: str, kinds: QuestionKind, units: Sequence[AnswerUnit]) -> None:
+    def __init__(self, question: str, kinds: QuestionKind, units: Sequence[AnswerUnit], max_chars: int) -> None:
+        self._max_chars = max_chars
         self._terms = frozenset(extract_terms(question))
         self._each = frozenset(term for match in _EACH.finditer(question) for term in extract_terms(match[1])[:1])
         """The first word of each "each X"."""
@@ -234,13 +239,24 @@ class _Composer:
         return bool(name) and not self._each.isdisjoint(name)
 
     def _asked_cells(self, unit: AnswerUnit) -> AnswerUnit:
-        """A row with its first cell and the cells whose name or text the question has; whole if it names no column."""
-        named = [bool(self._terms.intersection(extract_terms(name))) for name, _ in unit.cells]
-        held = [bool(self._terms.intersection(extract_terms(text))) for _, text in unit.cells]
+        """A row with its first cell and the cells whose name or text the question has; whole if it names no column.
+
+        Of columns that share words of the question, as "currency name" and "currency code", those with the most of
+        them. A cell with some words of the question is left out of a row that is too long: a summary has its name.
+        """
+        terms = self._terms
+        named = [frozenset(terms.intersection(extract_terms(name))) for name, _ in unit.cells]
+        texts = [frozenset(extract_terms(text)) for _, text in unit.cells]
+        held = [not terms.isdisjoint(text) for text in texts]
         if not any(is_named and not is_held for is_named, is_held in zip(named[1:], held[1:], strict=True)):
             return unit
-        kept = [cell for i, cell in enumerate(unit.cells) if i == 0 or named[i] or held[i]]
-        return replace(unit, body="; ".join(f"{name}: {text}" if name else text for name, text in kept))
+        asked = [bool(words) and not any(words < others for others in named) for words in named]
+        kept = [i for i in range(len(unit.cells)) if i == 0 or asked[i] or held[i]]
+        row = _join_cells([unit.cells[i] for i in kept])
+        if len(row) > self._max_chars:
+            kept = [i for i in kept if i == 0 or asked[i] or (texts[i] and terms.issuperset(texts[i]))]
+            row = _join_cells([unit.cells[i] for i in kept])
+        return replace(unit, body=row)
 
     def _short_list(self, unit: AnswerUnit) -> AnswerUnit | None:
         """The list of an item, if it is short or was asked for, as the steps of a task are."""

@@ -14,7 +14,7 @@ from ragkit.lexical.analyzer import extract_terms
 _PREFIX_LENGTH = 5
 """Words with a common prefix of this many letters are assumed to be related (settle, settlement)."""
 
-_TOKEN = re.compile(r"[\w'-]+")
+_TOKEN = re.compile(r"[\w'-]+(?:\.\d+)*")
 _AUXILIARY = (
     r"\b(?:is|are|was|were|do|does|did|has|have|had|can|could|would|will|may|might|must|should)\b|\b[a-z]+(?:ed|s)\b"
 )

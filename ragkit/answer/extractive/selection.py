@@ -24,6 +24,7 @@ from ragkit.answer.extractive.answer_type import (
     contains_answer_type,
     detect_answer_type,
 )
+from ragkit.answer.extractive.named_rows import named_rows_first, row_names
 from ragkit.answer.extractive.question_kind import QuestionKind, asked_term, detect_question_kinds
 from ragkit.answer.extractive.question_terms import QuestionTerms
 from ragkit.answer.extractive.units import AnswerUnit, UnitKind, extract_answer_units
@@ -145,7 +146,9 @@ def rank_answer_units(
     candidates = build_candidates(question, hits, searcher)
     scores = candidates.features @ np.array(list(FEATURE_WEIGHTS.values()))
     units = [candidates.units[i] for i in candidates.kept.tolist()]
-    order = np.argsort(-scores, kind="stable").tolist()
+    terms = QuestionTerms(question, searcher)
+    scores, rows = named_rows_first(units, scores, row_names(question, terms), terms.terms)
+    order = [rows[i] for i in np.argsort(-scores[rows], kind="stable").tolist()]
     cosines = candidates.cosines
     ranked = [ScoredAnswerUnit(**vars(units[i]), score=float(scores[i]), cosine=float(cosines[i])) for i in order]
     return ranked, candidates.units

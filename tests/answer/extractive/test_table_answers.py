@@ -109,3 +109,40 @@ def test_each_record_of_json_is_a_row(tmp_path: Path, suffix: str) -> None:
                     for n, status in ((1002, "open"), (1009, "paid"))}  # fmt: skip
     assert one.text == "order: 1004; status: open [1]"
     assert one.citations[0].verified
+
+
+WEIRS = ("Harrow", "Wend", "Quill")
+RELEASES = ["version,codename,release,eol"] + [
+    f"{n},{name},20{n:02}-{12 - n % 3}-{11 + n},20{n + 3:02}-12-{10 + n % 4}"
+    for n, name in enumerate(
+        ("Alder", "Birch", "Cedar", "Dogwood", "Elm", "Fir", "Ginkgo", "Hazel", "Ivy", "Juniper"), 5
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What is the codename of Harrow 12?", "version: 12; codename: Hazel"),
+        ("When was Harrow 8 released?", "version: 8; release: 2008-10-19"),
+        ("What is the eol of Ginkgo?", "version: 11; codename: Ginkgo; eol: 2014-12-13"),
+    ],
+)
+def test_a_number_or_a_name_names_the_row_with_that_cell(tmp_path: Path, question: str, answer: str) -> None:
+    (tmp_path / "harrow-releases.csv").write_text("\n".join(RELEASES))
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        kb.index(tmp_path / "harrow-releases.csv")
+        assert kb.ask(question, model="extractive").text == f"{answer} [1]"
+        assert kb.ask("What is the codename of Harrow 17?", model="extractive").abstained
+
+
+def test_of_a_row_with_many_columns_the_part_with_the_asked_one_is_quoted(tmp_path: Path) -> None:
+    parts = ("upper gate", "lower gate", "north wall", "south wall", "fish pass", "footbridge")
+    columns = [f"{kind} of the {part}" for kind in ("height", "width", "weight", "colour", "keeper") for part in parts]
+    rows = [[name[:2].upper(), name, *(f"{n} of {len(name)}" for n, _ in enumerate(columns))] for name in WEIRS]
+    text = "\n".join(map(",".join, [["code", "name", *columns], *rows]))
+    (tmp_path / "weirs.csv").write_text(text)
+    with KnowledgeBase.open(tmp_path / "kb", "default") as kb:
+        kb.index(tmp_path / "weirs.csv")
+        answer = kb.ask("What is the keeper of the footbridge of Harrow?", model="extractive")
+    assert answer.text == "code: HA; keeper of the footbridge: 29 of 6 [1]"

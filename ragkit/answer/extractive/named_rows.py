@@ -1,0 +1,116 @@
+"""The rows of tables that a question names: "Debian 12" is the row with the version 12, though rows are much alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.answer.base import Searcher
+from ragkit.answer.extractive.question_terms import QuestionTerms
+from ragkit.answer.extractive.units import AnswerUnit
+from ragkit.lexical.analyzer import extract_terms
+from ragkit.lexical.stopwords import STOP_WORDS
+from ragkit.records import Hit
+
+MAX_ROW_PASSAGES = 2
+"""Passages of the table that are added for the rows that a question names."""
+_ABOVE = 1e-6  # so that it comes first
+_NUMBERED = re.compile(r"([^\W\d_]+) (\d+(?:\.\d+)*)(?![\w.,:/-]*\d)")
+
+
+def row_names(question: str, terms: QuestionTerms) -> frozenset[str]:
+    """The terms of a question that may name a row: of its names, and of numbers after a noun.
+
+    "Debian 12" and "room 12" name rows; "more than 12", "in 2018" and "the 12 rooms" do not.
+    """
+    numbers = (number for noun, number in _NUMBERED.findall(question) if noun.lower() not in STOP_WORDS)
+    names = (term for term in terms.name_terms if not term[0].isdigit())
+    return frozenset(chain(names, *map(extract_terms, numbers)))
+
+
+def named_rows_first(
+    units: Sequence[AnswerUnit], scores: NDArray[np.float64], names: frozenset[str], terms: frozenset[str]
+) -> tuple[NDArray[np.float64], list[int]]:
+    """The scores, and the indices of the units without the rows beside those that a question names by whole cells.
+
+    The rows that it names best are as far up as the best row of their table, and of a row in several units, the one
+    with the column that is asked for.
+
+    Args:
+        units: the candidates.
+        scores: one for each.
+        names: see `row_names`.
+        terms: of the question.
+    """
+    lifted, kept = scores.copy(), list(range(len(units)))
+    rows = _number_rows(units)
+    found: dict[int, frozenset[str]] = {}
+    for n, row in rows.items():
+        found[row] = found.get(row, frozenset()) | _named_by(units[n], names)
+    for table in {units[n].source for n, row in rows.items() if found[row]}:
+        of_table = [n for n in rows if units[n].source == table]
+        most = max(len(found[rows[n]]) for n in of_table)
+        named = [n for n in of_table if len(found[rows[n]]) == most]
+        lifted[named] += max(scores[of_table]) - max(scores[named])
+        for row in {rows[n] for n in named}:
+            parts = [n for n in named if rows[n] == row]
+            asked = max(parts, key=lambda n: (_count_asked(units[n], terms), scores[n]))
+            lifted[asked] = max(lifted[parts]) + _ABOVE
+        others = {n for n in of_table if not found[rows[n]]}
+        kept = [n for n in kept if n not in others]
+    return lifted, kept
+
+
+def find_named_rows(question: str, ranked: Sequence[AnswerUnit], hits: Sequence[Hit], searcher: Searcher) -> list[Hit]:
+    """Passages with the rows that a question names, from the table of the best row; none if that is among the units.
+
+    Rows of a table are much alike for a search, too: of a long one, the right passage may not be among the best.
+
+    Args:
+        question: as it was searched.
+        ranked: the candidates, best first.
+        hits: the passages of the candidates.
+        searcher: searches the table.
+    """
+    names = row_names(question, QuestionTerms(question, searcher))
+    table = next((unit.source for unit in ranked if unit.cells), "")
+    if not names or not table or any(_named_by(unit, names) for unit in ranked if unit.source == table):
+        return []
+    known = {hit.chunk.id for hit in hits}
+    lowest = min((hit.scores["dense"] for hit in hits if "dense" in hit.scores), default=None)
+    scores = {} if lowest is None else {"dense": lowest}
+    found = searcher.search(" ".join(sorted(names)), MAX_ROW_PASSAGES, {"source": table}, "lexical")
+    return [Hit(hit.chunk, 0.0, scores) for hit in found if hit.chunk.id not in known]
+
+
+def _number_rows(units: Sequence[AnswerUnit]) -> dict[int, int]:
+    """The index of each unit of a table, and the number of its row.
+
+    A row of many columns is several units, with other columns and the same first cell.
+    """
+    rows: dict[int, int] = {}
+    columns: set[str] = set()
+    before: tuple[object, ...] = ()
+    for n in sorted((n for n, unit in enumerate(units) if unit.cells), key=lambda n: (units[n].source, units[n].start)):
+        first, own = (units[n].source, units[n].cells[0]), {name for name, _ in units[n].cells[1:]}
+        if first != before or columns & own:
+            before, columns = first, set()
+        rows[n] = max(rows.values(), default=0) + (not columns)
+        columns |= own
+    return rows
+
+
+def _named_by(unit: AnswerUnit, names: frozenset[str]) -> frozenset[str]:
+    """The names that are whole cells of a row."""
+    cells = (extract_terms(text) for _, text in unit.cells) if names else ()
+    return frozenset(chain.from_iterable(terms for terms in cells if names.issuperset(terms)))
+
+
+def _count_asked(unit: AnswerUnit, terms: frozenset[str]) -> int:
+    """The most words of a question that the name of a column has whose text is not in the question itself."""
+    columns = (name for name, text in unit.cells if not terms.issuperset(extract_terms(text)))
+    return max((len(terms.intersection(extract_terms(name))) for name in columns), default=0)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive.composition import AnswerPassage
-from ragkit.answer.extractive.units import MAX_LIST_ITEMS, AnswerUnit, UnitKind, extract_answer_units
+from ragkit.answer.extractive.units import MAX_LIST_ITEMS, REGION_CHARS, AnswerUnit, UnitKind, extract_answer_units
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Chunk, Document, Hit
 
@@ -149,10 +149,11 @@ def _passages(
     terms = frozenset(extract_terms(question))
     identifying = _identifying_columns(table)
     shown = matching[:MAX_LIST_ITEMS]
+    is_whole = sum(len(row.body) for row in shown) <= REGION_CHARS and not _asks_column(terms, shown[0])
     passages: list[AnswerPassage] = []
     last = -2
     for at, row in ((table.index(row), row) for row in shown):
-        text = _asked_cells(terms, identifying, row)
+        text = row.body if is_whole else _asked_cells(terms, identifying, row)
         if at == last + 1:
             before = passages.pop()
             passages.append(AnswerPassage(hit_index, row.source, before.start, row.end, f"{before.text}\n{text}", 0.0))
@@ -162,6 +163,12 @@ def _passages(
     if left_out := len(matching) - len(shown):
         passages[-1] = replace(passages[-1], text=f"{passages[-1].text}\n... and {left_out} more")
     return passages
+
+
+def _asks_column(terms: frozenset[str], row: AnswerUnit) -> bool:
+    """Whether a question names a column, other than by its text and than the first, which says what the rows are."""
+    held = {column for column, _ in _held_values(terms, row)}
+    return any(column not in held and not terms.isdisjoint(extract_terms(column)) for column, _ in row.cells[1:])
 
 
 def _identifying_columns(table: Sequence[AnswerUnit]) -> list[str]:

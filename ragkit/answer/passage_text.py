@@ -12,6 +12,7 @@ from pathlib import Path
 from posixpath import commonpath
 
 from ragkit.answer.base import Searcher
+from ragkit.answer.extractive.named_rows import find_named_rows, holding_hit, row_names
 from ragkit.answer.extractive.question_terms import QuestionTerms
 from ragkit.answer.extractive.selection import rank_answer_units
 from ragkit.answer.extractive.units import AnswerUnit, UnitKind
@@ -99,6 +100,9 @@ def choose_extracts(
         budget: tokens of the extracts, by estimate; the closest one is shown whatever its length.
     """
     ranked, units = rank_answer_units(query, hits, searcher)
+    if more := find_named_rows(query, ranked, hits, searcher):
+        hits = [*hits, *more]
+        ranked, units = rank_answer_units(query, hits, searcher)
     if not ranked:
         return [Extract(hit, hit.chunk.text) for hit in within_budget(list(hits), budget)]
     position = {_place(unit): index for index, unit in enumerate(units)}
@@ -110,10 +114,11 @@ def choose_extracts(
             continue
         chosen[position[_place(unit)]] = unit
         size += tokens
-    chosen = _without_other_rows(chosen, QuestionTerms(query, searcher).name_terms)
+    chosen = _without_other_rows(chosen, row_names(query, QuestionTerms(query, searcher)))
     extracts: list[Extract] = []
-    for at in dict.fromkeys(unit.hit_index for unit in chosen.values()):
-        places = sorted(index for index, unit in chosen.items() if unit.hit_index == at)
+    holders = {index: holding_hit(unit, hits, unit.hit_index) for index, unit in chosen.items()}
+    for at in dict.fromkeys(holders.values()):
+        places = sorted(index for index, holder in holders.items() if holder == at)
         gaps = ["", *(_GAP if after > before + 1 else "" for before, after in pairwise(places))]
         lines = [line for index, gap in zip(places, gaps, strict=True) for line in (gap, _read(chosen[index]))]
         extracts.append(Extract(hits[at], "\n".join(filter(None, lines))))
@@ -139,7 +144,7 @@ def _without_other_rows(chosen: Mapping[int, AnswerUnit], names: Collection[str]
     """The units without the rows of a table that a question is not about; what they took of the budget stays free.
 
     A question that names what stands in some rows of a file is about these. The rows beside them are kept: they answer
-    what comes before or after. Numbers name no row: "more than 10".
+    what comes before or after.
     """
     rows: dict[str, dict[int, set[str]]] = {}
     for index, unit in chosen.items():
@@ -147,7 +152,7 @@ def _without_other_rows(chosen: Mapping[int, AnswerUnit], names: Collection[str]
             rows.setdefault(unit.source, {})[index] = {*extract_terms(unit.body)}
     left_out: set[int] = set()
     for terms in rows.values():
-        telling = {name for name in names if not name.isdigit() and not all(name in held for held in terms.values())}
+        telling = {name for name in names if not all(name in held for held in terms.values())}
         named = {index for index, held in terms.items() if held & telling}
         if named:
             left_out |= {index for index in terms if not named & {index - 1, index, index + 1}}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from ragkit import KnowledgeBase
 from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest
@@ -384,3 +386,18 @@ def test_a_question_that_names_no_row_is_shown_all() -> None:
     (extract,) = choose_extracts(question, RELEASES.search(question), RELEASES)
     assert "Heron" in extract.text
     assert "Godwit" in extract.text
+
+
+def test_a_row_beyond_the_passages_is_shown_with_the_passage_that_has_it(tmp_path: Path) -> None:
+    rows = [
+        f"{n},Weir {n} of the river,{40 + n} cm,stands below the bridge of the mill since {1900 + n}"
+        for n in range(1, 31)
+    ]
+    (tmp_path / "weirs.csv").write_text("\n".join(["weir,name,height,place", *rows]))
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        kb.index(tmp_path / "weirs.csv")
+        with kb.session() as session:
+            hits = [hit for hit in session.search("the first weir", 8) if "weir: 27;" not in hit.chunk.text]
+            (extract,) = choose_extracts("What is the height of weir 27?", hits, session)
+    assert [line.partition(";")[0] for line in extract.text.splitlines()] == ["weir: 26", "weir: 27", "weir: 28"]
+    assert "weir: 27;" in extract.hit.chunk.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from ragkit.records import Hit
 
 MAX_ROW_PASSAGES = 2
 """Passages of the table that are added for the rows that a question names."""
+UnitT = TypeVar("UnitT", bound=AnswerUnit)
 _ABOVE = 1e-6  # so that it comes first
 _NUMBERED = re.compile(r"([^\W\d_]+) (\d+(?:\.\d+)*)(?![\w.,:/-]*\d)")
 
@@ -34,11 +36,10 @@ def row_names(question: str, terms: QuestionTerms) -> frozenset[str]:
 
 def named_rows_first(
     units: Sequence[AnswerUnit], scores: NDArray[np.float64], names: frozenset[str], terms: frozenset[str]
-) -> tuple[NDArray[np.float64], list[int]]:
-    """The scores, and the indices of the units without the rows beside those that a question names by whole cells.
+) -> NDArray[np.float64]:
+    """The scores, where the rows that a question names best are as far up as the best row of their table.
 
-    The rows that it names best are as far up as the best row of their table, and of a row in several units, the one
-    with the column that is asked for.
+    Of a row in several units, the one with the column that is asked for comes first.
 
     Args:
         units: the candidates.
@@ -46,11 +47,8 @@ def named_rows_first(
         names: see `row_names`.
         terms: of the question.
     """
-    lifted, kept = scores.copy(), list(range(len(units)))
-    rows = _number_rows(units)
-    found: dict[int, frozenset[str]] = {}
-    for n, row in rows.items():
-        found[row] = found.get(row, frozenset()) | _named_by(units[n], names)
+    lifted = scores.copy()
+    rows, found = _named_rows(units, names)
     for table in {units[n].source for n, row in rows.items() if found[row]}:
         of_table = [n for n in rows if units[n].source == table]
         most = max(len(found[rows[n]]) for n in of_table)
@@ -60,9 +58,14 @@ def named_rows_first(
             parts = [n for n in named if rows[n] == row]
             asked = max(parts, key=lambda n: (_count_asked(units[n], terms), scores[n]))
             lifted[asked] = max(lifted[parts]) + _ABOVE
-        others = {n for n in of_table if not found[rows[n]]}
-        kept = [n for n in kept if n not in others]
-    return lifted, kept
+    return lifted
+
+
+def without_other_rows(units: Sequence[UnitT], names: frozenset[str]) -> list[UnitT]:
+    """The units without the rows beside those that a question names."""
+    rows, found = _named_rows(units, names)
+    tables = {units[n].source for n, row in rows.items() if found[row]}
+    return [u for n, u in enumerate(units) if n not in rows or found[rows[n]] or u.source not in tables]
 
 
 def find_named_rows(question: str, ranked: Sequence[AnswerUnit], hits: Sequence[Hit], searcher: Searcher) -> list[Hit]:
@@ -78,13 +81,33 @@ def find_named_rows(question: str, ranked: Sequence[AnswerUnit], hits: Sequence[
     """
     names = row_names(question, QuestionTerms(question, searcher))
     table = next((unit.source for unit in ranked if unit.cells), "")
-    if not names or not table or any(_named_by(unit, names) for unit in ranked if unit.source == table):
+    of_table = [unit for unit in ranked if unit.source == table]
+    if not names or not table or any(_named_by(u, names) and holding_hit(u, hits, -1) >= 0 for u in of_table):
         return []
     known = {hit.chunk.id for hit in hits}
     lowest = min((hit.scores["dense"] for hit in hits if "dense" in hit.scores), default=None)
     scores = {} if lowest is None else {"dense": lowest}
     found = searcher.search(" ".join(sorted(names)), MAX_ROW_PASSAGES, {"source": table}, "lexical")
     return [Hit(hit.chunk, 0.0, scores) for hit in found if hit.chunk.id not in known]
+
+
+def holding_hit(unit: AnswerUnit, hits: Sequence[Hit], default: int) -> int:
+    """The index of the hit that has a unit: units are read some way beyond their passage, where another may begin."""
+    own = hits[unit.hit_index].chunk
+    for index in (unit.hit_index, *range(len(hits))):
+        chunk = hits[index].chunk
+        if chunk.document_id == own.document_id and chunk.start <= unit.start and unit.end <= chunk.end:
+            return index
+    return default
+
+
+def _named_rows(units: Sequence[AnswerUnit], names: frozenset[str]) -> tuple[dict[int, int], dict[int, frozenset[str]]]:
+    """The number of the row of each unit of a table, by its index; and the names that are whole cells of each row."""
+    rows = _number_rows(units)
+    found: dict[int, frozenset[str]] = {}
+    for n, row in rows.items():
+        found[row] = found.get(row, frozenset()) | _named_by(units[n], names)
+    return rows, found
 
 
 def _number_rows(units: Sequence[AnswerUnit]) -> dict[int, int]:

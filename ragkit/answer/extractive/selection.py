@@ -147,8 +147,8 @@ def rank_answer_units(
     scores = candidates.features @ np.array(list(FEATURE_WEIGHTS.values()))
     units = [candidates.units[i] for i in candidates.kept.tolist()]
     terms = QuestionTerms(question, searcher)
-    scores, rows = named_rows_first(units, scores, row_names(question, terms), terms.terms)
-    order = [rows[i] for i in np.argsort(-scores[rows], kind="stable").tolist()]
+    scores = named_rows_first(units, scores, row_names(question, terms), terms.terms)
+    order = np.argsort(-scores, kind="stable").tolist()
     cosines = candidates.cosines
     ranked = [ScoredAnswerUnit(**vars(units[i]), score=float(scores[i]), cosine=float(cosines[i])) for i in order]
     return ranked, candidates.units

@@ -21,7 +21,7 @@ UNKNOWN_NAME = 0.5
 UNKNOWN_FULL_NAME = 0.2
 """The same for two of them beside each other, one of which no document has: the closest passages are shown."""
 _WORD = re.compile(r"[^\W\d_]+")
-_NUMBERED_NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-zß-ÿ]\w+ (\d+(?:\.\d+)*)(?![\w.,:/-]*\d)")
+_NUMBERED_NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-zß-ÿ]\w{1,40} (\d{1,12}(?:\.\d{1,6}){0,4})(?!\w|[.,:/-]\d)")
 """Debian 12, but not at the beginning."""
 
 _ASKS_PRICE = re.compile(

@@ -21,7 +21,7 @@ MAX_ROW_PASSAGES = 2
 """Passages of the table that are added for the rows that a question names."""
 UnitT = TypeVar("UnitT", bound=AnswerUnit)
 _ABOVE = 1e-6  # so that it comes first
-_NUMBERED = re.compile(r"([^\W\d_]+) (\d+(?:\.\d+)*)(?![\w.,:/-]*\d)")
+_NUMBERED = re.compile(r"(?<!\w)([^\W\d_]{1,40}) (\d{1,12}(?:\.\d{1,6}){0,4})(?!\w|[.,:/-]\d)")
 
 
 def row_names(question: str, terms: QuestionTerms) -> frozenset[str]:

@@ -242,7 +242,8 @@ class _Composer:
         """A row with its first cell and the cells whose name or text the question has; whole if it names no column.
 
         Of columns that share words of the question, as "currency name" and "currency code", those with the most of
-        them. A cell with some words of the question is left out of a row that is too long: a summary has its name.
+        them, unless the question has their text. A cell with some words of the question is left out of a row that is
+        too long: a summary has its name.
         """
         terms = self._terms
         named = [frozenset(terms.intersection(extract_terms(name))) for name, _ in unit.cells]
@@ -250,7 +251,8 @@ class _Composer:
         held = [not terms.isdisjoint(text) for text in texts]
         if not any(is_named and not is_held for is_named, is_held in zip(named[1:], held[1:], strict=True)):
             return unit
-        asked = [bool(words) and not any(words < others for others in named) for words in named]
+        open_names = [words for words, text in zip(named, texts, strict=True) if not terms.issuperset(text)]
+        asked = [bool(words) and not any(words < others for others in open_names) for words in named]
         kept = [i for i in range(len(unit.cells)) if i == 0 or asked[i] or held[i]]
         row = _join_cells([unit.cells[i] for i in kept])
         if len(row) > self._max_chars:

@@ -136,6 +136,19 @@ def test_a_number_or_a_name_names_the_row_with_that_cell(tmp_path: Path, questio
         assert kb.ask("What is the codename of Harrow 17?", model="extractive").abstained
 
 
+def test_what_a_question_says_of_a_row_is_not_what_it_asks(tmp_path: Path) -> None:
+    ferries = [("F7", "Heron"), ("K2", "Curlew"), ("B9", "Godwit")]
+    (tmp_path / "ferries.csv").write_text(
+        "\n".join(["ferry-code,ferry-name,berth", *(f"{a},{b},3" for a, b in ferries)])
+    )
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        kb.index(tmp_path / "ferries.csv")
+        assert (
+            kb.ask("Which ferry has the code K2?", model="extractive").text == "ferry-code: K2; ferry-name: Curlew [1]"
+        )
+        assert kb.ask("What is the ferry code of Heron?", model="extractive").text.startswith("ferry-code: F7;")
+
+
 def test_of_a_row_with_many_columns_the_part_with_the_asked_one_is_quoted(tmp_path: Path) -> None:
     parts = ("upper gate", "lower gate", "north wall", "south wall", "fish pass", "footbridge")
     columns = [f"{kind} of the {part}" for kind in ("height", "width", "weight", "colour", "keeper") for part in parts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -207,6 +208,30 @@ def test_the_date_of_a_release_is_read_in_the_heading_of_its_change_log(
         assert ask(kb, question) == text
         assert "4.1.0] - " not in ask(kb, "When was mill 4.0.1 released?")
         assert "4.1.0] - " not in ask(kb, "When was oven 4.1.0 released?")
+
+
+def test_documents_of_a_year_and_of_an_author_are_counted_and_a_date_is_the_one_that_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    head = "# RFC {0}: {1}\n\n* Author: Ada Quill\n* Created: {2}-03-01\n* Last Modified: 2024-09-02\n\n## Abstract\n\n"
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        for number, title, year in ((1, "Locks", 2019), (2, "Gates", 2024), (3, "Tolls", 2019)):
+            text = f"{head.format(number, title, year)}We rebuild what 2024 broke. It lasts.\n\n### Cost\n\nMuch.\n"
+            (tmp_path / f"{number:03}.md").write_text(text, "utf-8")
+        kb.index(tmp_path)
+        for question, count, names in (
+            ("Which RFCs were created in 2019?", 2, ("001.md", "003.md")),
+            ("Which RFCs were created in 2024?", 1, ("002.md",)),
+            ("Which RFCs were written by Ada Quill?", 3, ("001.md", "002.md", "003.md")),
+        ):
+            first, *others = ask(kb, question).splitlines()
+            assert first.startswith(f"{count} of 3 documents ")
+            assert [re.findall(r"\d+\.md", line)[0] for line in others if line.startswith("- ")] == list(names)
+        assert ask(kb, "When was RFC 1 last modified?") == "Last Modified: 2024-09-02 [1]"
+        assert ask(kb, "When was the RFC about tolls created?") == "Created: 2019-03-01 [1]"
+        headings = [line.split(",")[0] for line in ask(kb, "What headings does 002.md have?").splitlines()[1:]]
+        assert headings == ["- RFC 2: Gates", "- Abstract", "- Cost"]
+        assert "1970" not in ask(kb, "Which RFCs were created in 1970?")
 
 
 def test_a_note_beside_the_text_is_no_summary(tmp_path: Path) -> None:

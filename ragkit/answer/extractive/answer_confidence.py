@@ -21,8 +21,8 @@ UNKNOWN_NAME = 0.5
 UNKNOWN_FULL_NAME = 0.2
 """The same for two of them beside each other, one of which no document has: the closest passages are shown."""
 _WORD = re.compile(r"[^\W\d_]+")
-_NUMBERED_NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-zß-ÿ]\w{1,40} (\d{1,12}(?:\.\d{1,6}){0,4})(?!\w|[.,:/-]\d)")
-"""Debian 12, but not at the beginning."""
+_NUMBERED = re.compile(r"(?<!\w)([^\W\d_]\w{1,40}) (\d{1,12}(?:\.\d{1,6}){0,4})(?!\w|[.,:/-]\d)")
+"""A word and a number behind it: Debian 12."""
 
 _ASKS_PRICE = re.compile(
     r"\b(?:costs?|prices?|salary|salaries|wages?|fees?|pay|paid|priced|cheap\w*|expensive|kostet|preis|gehalt|prix|salaire)\b",
@@ -94,9 +94,18 @@ def answer_features(
 def _limit_by_numbers(
     question: str, hits: Sequence[Hit], ranked: Sequence[ScoredAnswerUnit], quoted: Sequence[AnswerPassage]
 ) -> float:
-    """The same for a name with a number that the quotes lack: what is said of Debian 8 is no answer on Debian 12."""
-    numbers = {term for number in _NUMBERED_NAME.findall(question) for term in extract_terms(number)}
-    return UNKNOWN_FULL_NAME if numbers - _shown_terms(hits, ranked, quoted) else 1.0
+    """The same for a name with a number that the quotes lack: what is said of Debian 8 is no answer on Debian 12.
+
+    Prose that has no other number behind that name may well be of it: "in 2015" stands once in an article, and "World
+    War II" is 2. Rows of a table have a number each.
+    """
+    names = [match for match in _NUMBERED.finditer(question) if match.start() and match[1][0].isupper()]
+    if not names:
+        return 1.0
+    present, text = _shown_terms(hits, ranked, quoted), " ".join(passage.text for passage in quoted)
+    lacking = {match[1] for match in names if not present.issuperset(extract_terms(match[2]))}
+    is_other = bool(ranked[0].cells) or any(name in lacking for name, _ in _NUMBERED.findall(text))
+    return UNKNOWN_FULL_NAME if lacking and is_other else 1.0
 
 
 def _shown_terms(

@@ -120,6 +120,21 @@ def test_what_is_said_of_others_is_no_answer_about_a_name_that_no_document_has(
     assert least <= agent.ask(question).evidence <= most
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "is_other"),
+    [
+        ("What does the Toll Act 1988 extend?", "The Toll Act 1998 extends the powers of the millers.", True),
+        ("What does the Toll Act 1998 extend?", "The Toll Act 1998 extends the powers of the millers.", False),
+        ("Who grew rich before World War 1?", "The millers grew rich before World War I.", False),
+        ("Wie alt war Weber beim Mühlenfest 50?", "Weber war 39 Jahre alt, als er beim Mühlenfest malte.", False),
+        ("Кто был мельником до 1990 года?", "Мельником был Иван Петров, он жил здесь до войны.", False),
+    ],
+)
+def test_what_is_said_of_another_number_of_a_name_is_no_answer(question: str, text: str, is_other: bool) -> None:
+    evidence = RAGAgent.from_documents([Document(text)]).ask(question).evidence
+    assert (evidence < MIN_ANSWER) is is_other, evidence
+
+
 def test_other_rows_of_the_table_do_not_compete() -> None:
     features, confidence = measure("What is the price of an evening ticket?", Library([PRICES]))
     assert features["shown"] > 0.9

@@ -48,6 +48,7 @@ _WORDS = (
     *("attend", "agenda", "participa", "took part", "present", "tagesordnung", "wer war"),
     *("mention", "minutes", "page", "present", "propos", "slides", "deck", "guide", "tl;dr", "tldr"),
     *(".htm", ".md", ".rst", ".doc", ".ppt", ".odt", ".odp", ".epub", ".eml", ".adoc", ".ipynb", ".tex", ".txt"),
+    *("written", " adr", " bip", " eip", " jep", " kep", " pep", " rfc", "notes of"),
     *("title", "titel", "título", "chapitre", "context"),
     *("worum", "wovon", "was steht", "zusammen", "überblick", "abschnitt", "kapitel", "überschrift", "gliederung"),
     *("inhalts", "geschrieben", "verfass", "autor", "von wem", "wann", "fassung", "zwischen", "vergleich", "dokument"),

@@ -50,7 +50,7 @@ from ragkit.index.sources.ids import display_name
 from ragkit.records import Chunk, Document, Hit, Where
 from ragkit.split.sentence_segmentation import sentence_spans
 
-OVER_ALL = frozenset({Asked.ALL, Asked.MENTION, Asked.TOPIC, Asked.AUTHOR})
+OVER_ALL = frozenset({Asked.ALL, Asked.MENTION, Asked.TOPIC, Asked.AUTHOR, Asked.DATED})
 MAX_NAMES = 100
 """Documents that an answer names."""
 MAX_CITED = 20
@@ -61,6 +61,8 @@ MAX_DIFFERENCES = 6
 _TITLE_CHARS = 200
 """Characters at the beginning of a text that name its topic, where a title is not known."""
 _REGION_CHARS = 1000
+_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
+_ASKS_HEADINGS = re.compile(r"\b(?:headings|überschriften|titres|títulos)\b", re.IGNORECASE)
 _BOTH = re.compile(r"(?:both|sowohl|à la fois|tanto) (.+?) (?:and|als auch|et|como) (.+)", re.IGNORECASE)
 
 
@@ -203,7 +205,7 @@ def _answer_about(  # noqa: PLR0911 - one per kind
     if asked.asked is Asked.CONTENT:
         return _describe(draft, sources[0])
     if asked.asked is Asked.SECTIONS:
-        return _list_sections(draft, sources[0])
+        return _list_sections(draft, sources[0], of_all=_ASKS_HEADINGS.search(question) is not None)
     if asked.asked in (Asked.AGENDA, Asked.ATTENDEES):
         return _quote_part(draft, asked.asked, sources[0])
     if asked.asked is Asked.TITLE:
@@ -296,13 +298,15 @@ def _say_title(draft: _Draft, source: str, title: str) -> bool:
     return bool(draft.lines)
 
 
-def _list_sections(draft: _Draft, source: str) -> bool:
+def _list_sections(draft: _Draft, source: str, *, of_all: bool) -> bool:
+    """The main sections of a document, or all its headings."""
     document = draft.reader.document(source)
     sections = main_sections(document) if document is not None else []
     if document is None or not sections:
         return False
-    of_all = len(outline(document))
-    draft.say(f"{display_name(source)} has {len(sections)} main sections, {of_all} headings in all:")
+    headings = outline(document)
+    draft.say(f"{display_name(source)} has {len(sections)} main sections, {len(headings)} headings in all:")
+    sections = headings if of_all else sections
     for section in sections[:MAX_CITED]:
         end = document.text.find("\n", section.start)
         line = f"- {section.title}, {section.place}"
@@ -318,9 +322,8 @@ def _state(draft: _Draft, asked: Asked, source: str, question: str) -> bool:
     document = draft.reader.document(source)
     if document is None:
         return False
-    lead = find_prose(document, beginning_units(document, draft.reader.chunks_between(source, 0, BEGINNING_CHARS)))
     stored = stored_facts(document, asked)
-    found = stated_facts(document, asked, question, lead)
+    found = _stated(draft, document, asked, question)
     if found:
         draft.add(source, *found, " ".join(strip_markup(document.text[slice(*found)]).split()).lstrip(":|# "))
     if stored and (not found or asked is Asked.WHO):
@@ -430,6 +433,36 @@ def _find_words(reader: DocumentReader, words: str, where: Where) -> FoundText:
     return reader.find_text(TextPattern(first, whole_words=True, spellings=tuple(others)), where)
 
 
+def _list_dated(draft: _Draft, asked: DocumentQuestion, question: str, where: Where) -> bool:
+    """The documents whose beginning, name or properties have a date of a year; False if none has."""
+    dated: list[TextMatches] = []
+    documents = draft.reader.documents(where)
+    mentions = draft.reader.find_text(TextPattern(asked.name), where)
+    mentioning = {matches.source for matches in mentions.documents}
+    for source, title, _chunks in documents:
+        document = draft.reader.document(source)
+        if document is None:
+            continue
+        stated = _stated(draft, document, Asked.WHEN, question) if source in mentioning else None
+        properties = "" if stated else stored_facts(document, Asked.WHEN)
+        if stated and asked.name in _YEAR.findall(document.text[slice(*stated)]):
+            dated.append(TextMatches(source, title, 0, (stated,)))
+        elif asked.name in _YEAR.findall(f"{source.rpartition('/')[2]} {title} {properties}"):
+            dated.append(TextMatches(source, title, 0, ((0, 0),)))
+    if not dated:
+        return False
+    found = FoundText(tuple(dated), len(documents), mentions.complete)
+    _list_documents(draft, dated, found, (f"is of {asked.name}", f"are of {asked.name}"))
+    draft.say("Counted by the dates at the beginning of each document, in its name and its properties.")
+    return True
+
+
+def _stated(draft: _Draft, document: Document, asked: Asked, question: str) -> Span | None:
+    """See `stated_facts`."""
+    chunks = draft.reader.chunks_between(document.source, 0, BEGINNING_CHARS)
+    return stated_facts(document, asked, question, find_prose(document, beginning_units(document, chunks)))
+
+
 def _list_topic(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
     """The documents with all words of a topic in their name, title, first line or a heading."""
     words = unquoted(asked.name)
@@ -515,4 +548,5 @@ _ANSWERS: dict[Asked, _Answer] = {
     Asked.MENTION: _list_mentions,
     Asked.AUTHOR: _list_mentions,
     Asked.TOPIC: _list_topic,
+    Asked.DATED: _list_dated,
 }

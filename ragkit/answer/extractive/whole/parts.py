@@ -358,7 +358,7 @@ def stated_facts(document: Document, asked: Asked, question: str, lead: Span | N
         tail = _LABELLED[asked].finditer(document.text, max(BEGINNING_CHARS, len(document.text) - BEGINNING_CHARS))
         dated = [match for match in chain(labelled, tail) if _YEAR.search(match["value"])]
         verb = re.search(r"creat|publi|releas|updat|modif|chang|geändert|erstell|veröff|aktuali|cre", question.lower())
-        labelled = sorted(dated, key=lambda match: not (verb and match["line"].lower().startswith(verb[0])))
+        labelled = sorted(dated, key=lambda match: not (verb and verb[0] in _label(match)))
         footer = _DATE.search(document.text, len(document.text) - 200) if _MANUAL_PAGE.search(text) else None
         if not labelled and footer:
             return _line_around(document.text, footer.start())
@@ -371,6 +371,10 @@ def stated_facts(document: Document, asked: Asked, question: str, lead: Span | N
     if match := pattern.search(text[:limit]):
         return _line_around(text, match.start())
     return _names_above(text, head) if asked is Asked.WHO and document.page_starts else None
+
+
+def _label(match: re.Match[str]) -> str:
+    return match["line"][: match.start("value") - match.start("line")].lower()
 
 
 def _names_above(text: str, head: int) -> Span | None:

@@ -41,6 +41,8 @@ class Asked(Enum):
     """Which documents are about X?"""
     AUTHOR = "author"
     """Which documents were written by X?"""
+    DATED = "dated"
+    """Which documents are from the year X?"""
 
 
 NEEDS_FILE = frozenset({Asked.WHO, Asked.WHEN, Asked.VERSION, Asked.TITLE, Asked.CHANGES})
@@ -65,19 +67,24 @@ _DOCS = (
 )
 _DOCS_ON = r"(?:documents|dokumente|documentos|papers|pdfs)"
 """Without words that also mean files in general: "Which files are on the disk?"."""
+_SERIES = r"(?:adr|bip|eip|jep|kep|pep|rfc)"
+"""Documents that are known by their number: "RFC 45"."""
 _KIND_OF = (
-    r"(?:articles|guides|handbooks|laws|letters|manuals|meetings|minutes|notes|pages|presentations|proposals|reports"
-    r"|slides|(?:slide )?decks|anleitungen|artikeln?|berichten?|folien|gesetzen?|handbüchern?|protokollen?|seiten"
+    rf"(?:{_SERIES}s|articles|guides|handbooks|laws|letters|manuals|meetings|(?:meeting )?(?:minutes|notes)|pages"
+    r"|presentations|proposals|reports|slides|(?:slide )?decks"
+    r"|anleitungen|artikeln?|berichten?|folien|gesetzen?|handbüchern?|protokollen?|seiten"
     r"|lois|manuels|présentations|rapports|artículos|guías|informes|leyes|manuales|páginas|presentaciones)"
 )
 """Documents by their kind: "Which meetings mention X?", but not "How many meetings are there?"."""
 _ANY_DOCS = rf"(?:{_DOCS}|{_KIND_OF})"
+_DATED = r"(?:written|created|published|released|updated|(?:last )?modified|changed|revised|issued|held)"
 _ALL_DE = r"(?:(?:liste|zeige?|nenne)n?(?: sie)?(?: mir)? alle|welche|wie viele)"
 _ALL_EN = r"(?:(?:list|show|find|name)(?: me)?(?: all| the| all the| all of the)|which|what|how many)"
 _ALL_FR = r"(?:(?:liste[rz]?|montre[rz]?)(?:-moi)? tous les|quels|combien (?:de|d'))"
 _ALL_ES = r"(?:(?:lista|listar|enumera|muestra|dame)(?:me)? todos los|qué|cuáles|cuántos)"
 _HERE = r"(?: (?:here|in total|altogether|hier|insgesamt|ici|en tout|au total|aquí|en total))?"
 _X = r"(?P<name>.+?)"
+_YEAR_NAME = r"(?P<name>(?:19|20)\d\d)"
 _Y = r"(?P<other>.+?)"
 
 _FORMS: tuple[tuple[Asked, str], ...] = (
@@ -238,6 +245,13 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.AUTHOR, rf"{_ALL_FR} {_DOCS_ON} (?:(?:ont été |sont )?écrits par|a écrits?) {_X}"),
     (Asked.AUTHOR, rf"{_ALL_ES} {_DOCS_ON} (?:(?:fueron |son )?escritos por|escribió) {_X}"),
     (
+        Asked.DATED,
+        rf"{_ALL_EN} (?:{_DOCS_ON}|{_KIND_OF}) (?:(?:were |are )?(?:{_DATED} )?(?:in|from)|of) {_YEAR_NAME}"
+        r"(?: are there)?",
+    ),
+    (Asked.DATED, rf"{_ALL_DE} {_DOCS_ON} (?:(?:wurden|sind|gibt es) )?(?:aus|von)(?: dem jahr)? {_YEAR_NAME}"),
+    (Asked.TOPIC, rf"how many {_X} {_SERIES}s are there"),
+    (
         Asked.TOPIC,
         rf"{_ALL_EN} {_DOCS_ON} (?:(?:are )?(?:there )?)?(?:that are )?(?:about|on|concerning|regarding) {_X}",
     ),
@@ -292,8 +306,8 @@ _NOUN = re.compile(
     re.IGNORECASE,
 )
 _KIND = (
-    r"(?:white ?papers?|proposals?|presentations?|slides|(?:slide )?decks?|guides?|handbooks?|manuals?|pages?|articles?"
-    r"|reports?|papers?|documents?|minutes|notes|tutorials?)"
+    rf"(?:{_SERIES}|white ?papers?|proposals?|presentations?|slides|(?:slide )?decks?|guides?|handbooks?|manuals?"
+    r"|pages?|articles?|reports?|papers?|documents?|minutes|notes|tutorials?)"
 )
 _MEETING = re.compile(
     rf"(?:the |this )?(?:meeting|call|session|talk|{_KIND})s? (?:(?:of|in|from|for|at)\s+)?(?=\S+\.\w{{2,5}}$)",
@@ -307,6 +321,8 @@ _OF_KIND = re.compile(
     r"|minutes|tutorials?|reports?|manuals?|package|class|library)|the (?P<subject>\S+ \S.*) pages?",
     re.IGNORECASE,
 )
+_NUMBERED = re.compile(rf"{_SERIES}[ -]?#?\d+", re.IGNORECASE)
+_NUMBER_OF_SERIES = re.compile(rf"{_SERIES}[ -]?#?\d+[:.]?\s", re.IGNORECASE)
 _TITLED = re.compile(rf"(?:the|this) {_KIND} (?P<title>\S+ \S.*)", re.IGNORECASE)
 """A document by its subject: "the page about restoring", "the Helium whitepaper"; "the manual page" is none."""
 _ARTICLE = re.compile(r"^(?:the|das|die|der|dem|den|des|le|la|l'|el|los|las)(?:(?<=')|\s+)(?=\S)", re.IGNORECASE)
@@ -369,6 +385,7 @@ def read_name(text: str) -> DocumentName:
     if quoted:
         plain, is_file = quoted[1], True
     has_suffix = bool(_SUFFIX.search(plain.lower()))
+    is_file = is_file or _NUMBERED.fullmatch(_ARTICLE.sub("", plain, count=1).strip()) is not None
     topic = subject[subject.lastgroup] if subject and subject.lastgroup else _ARTICLE.sub("", plain, count=1)
     is_certain = is_file or has_suffix
     topic = "" if has_suffix or titled else topic
@@ -396,7 +413,8 @@ def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list
     subject = name_terms(name.topic)
     names_subject = len(subject) >= (1 if name.is_file else MIN_SUBJECT_TERMS)
     about: list[str] = []
-    wanted = {_normalize(name.text), _normalize(_ARTICLE.sub("", name.text, count=1))} - {""}
+    named = (name.text, _ARTICLE.sub("", name.text, count=1), _ARTICLE.sub("", name.topic, count=1))
+    wanted = {_normalize(text) for text in named} - {""}
     path = name.text.lower().lstrip("./")
     for source, title in documents:
         file = source.rstrip("/").rpartition("/")[2]
@@ -405,7 +423,7 @@ def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list
         elif file.lower() == path:
             levels[1].append(source)
         elif not name.has_suffix and not wanted.isdisjoint(
-            {_normalize(_SUFFIX.sub("", file.lower())), _normalize(title)}
+            map(_normalize, (_SUFFIX.sub("", file.lower()), title, _NUMBER_OF_SERIES.sub("", title, count=1)))
         ):
             levels[2].append(source)
         elif not name.has_suffix and _normalize(re.split(r":\s|\s[–—-]\s", title, maxsplit=1)[0]) in wanted:

@@ -80,6 +80,11 @@ DOCUMENTS = [
         ("In welchen Protokollen wird Frost erwähnt?", Asked.MENTION, "Frost", ""),
         ("Which proposals are about frost?", Asked.TOPIC, "frost", ""),
         ("Which documents did Ada Quill write?", Asked.AUTHOR, "Ada Quill", ""),
+        ("Which RFCs were written by Ada Quill?", Asked.AUTHOR, "Ada Quill", ""),
+        ("Which RFCs were created in 2019?", Asked.DATED, "2019", ""),
+        ("How many meeting notes of 2025 are there?", Asked.DATED, "2025", ""),
+        ("Welche Dokumente sind aus dem Jahr 2019?", Asked.DATED, "2019", ""),
+        ("How many frost RFCs are there?", Asked.TOPIC, "frost", ""),
         ("How many documents are there?", Asked.ALL, "", ""),
         ("Wie viele Dokumente gibt es?", Asked.ALL, "", ""),
         ("Combien de documents y a-t-il ?", Asked.ALL, "", ""),
@@ -105,6 +110,7 @@ def test_a_question_about_whole_documents_is_known_by_its_form(
         "Welche Unterlagen brauche ich?",
         "What are the parts of a pump?",
         "How many pages are there?",
+        "How many documents were lost in 2019?",
         "Which meetings are on the agenda?",
         "",
         "?",
@@ -142,6 +148,27 @@ def test_every_other_question_is_none(question: str) -> None:
 )
 def test_a_document_is_named_by_path_file_name_title_or_the_beginning_of_a_title(text: str, sources: list[str]) -> None:
     assert find_named(read_name(text), DOCUMENTS) == sources
+
+
+@pytest.mark.parametrize(
+    ("text", "sources"),
+    [
+        ("RFC 15", ["/d/015.md"]),
+        ("the RFC 11", ["/d/011.md"]),
+        ("the RFC about the admin API (revised)", ["/d/015.md"]),
+        ("the RFC on locks", ["/d/045.md"]),
+        ("RFC 1", []),
+    ],
+)
+def test_a_document_of_a_numbered_series_is_named_by_its_number_or_its_title(text: str, sources: list[str]) -> None:
+    name = read_name(text)
+    assert name.is_file
+    documents = [
+        ("/d/011.md", "RFC 11: Admin API (superseded)"),
+        ("/d/015.md", "RFC 15: Admin API (Revised)"),
+        ("/d/045.md", "RFC 45: Locks"),
+    ]
+    assert find_named(name, documents) == sources
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def without_other_rows(units: Sequence[UnitT], names: frozenset[str]) -> list[Un
 
 
 def find_named_rows(question: str, ranked: Sequence[AnswerUnit], hits: Sequence[Hit], searcher: Searcher) -> list[Hit]:
-    """Passages with the rows that a question names, from the table of the best row; none if that is among the units.
+    """Passages with the rows that a question names, from the table of the best row; none if a passage has them.
 
     Rows of a table are much alike for a search, too: of a long one, the right passage may not be among the best.
 
@@ -94,7 +94,7 @@ def find_named_rows(question: str, ranked: Sequence[AnswerUnit], hits: Sequence[
 def holding_hit(unit: AnswerUnit, hits: Sequence[Hit], default: int) -> int:
     """The index of the hit that has a unit: units are read some way beyond their passage, where another may begin."""
     own = hits[unit.hit_index].chunk
-    for index in (unit.hit_index, *range(len(hits))):
+    for index in [unit.hit_index, *range(len(hits))]:
         chunk = hits[index].chunk
         if chunk.document_id == own.document_id and chunk.start <= unit.start and unit.end <= chunk.end:
             return index

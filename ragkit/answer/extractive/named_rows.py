@@ -15,7 +15,7 @@ from ragkit.answer.extractive.question_terms import QuestionTerms
 from ragkit.answer.extractive.units import AnswerUnit
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.lexical.stopwords import STOP_WORDS
-from ragkit.records import Hit
+from ragkit.records import Chunk, Hit
 
 MAX_ROW_PASSAGES = 2
 """Passages of the table that are added for the rows that a question names."""
@@ -94,11 +94,13 @@ def find_named_rows(question: str, ranked: Sequence[AnswerUnit], hits: Sequence[
 def holding_hit(unit: AnswerUnit, hits: Sequence[Hit], default: int) -> int:
     """The index of the hit that has a unit: units are read some way beyond their passage, where another may begin."""
     own = hits[unit.hit_index].chunk
-    for index in [unit.hit_index, *range(len(hits))]:
-        chunk = hits[index].chunk
-        if chunk.document_id == own.document_id and chunk.start <= unit.start and unit.end <= chunk.end:
-            return index
-    return default
+
+    def holds(chunk: Chunk) -> bool:
+        return chunk.document_id == own.document_id and chunk.start <= unit.start and unit.end <= chunk.end
+
+    if holds(own):
+        return unit.hit_index
+    return next((index for index, hit in enumerate(hits) if holds(hit.chunk)), default)
 
 
 def _named_rows(units: Sequence[AnswerUnit], names: frozenset[str]) -> tuple[dict[int, int], dict[int, frozenset[str]]]:

@@ -116,7 +116,8 @@ def choose_extracts(
         size += tokens
     chosen = _without_other_rows(chosen, row_names(query, QuestionTerms(query, searcher)))
     extracts: list[Extract] = []
-    holders = {index: holding_hit(unit, hits, unit.hit_index) for index, unit in chosen.items()}
+    # a row is of the passage that has it; prose is read on into the next one
+    holders = {i: holding_hit(u, hits, u.hit_index) if u.cells else u.hit_index for i, u in chosen.items()}
     for at in dict.fromkeys(holders.values()):
         places = sorted(index for index, holder in holders.items() if holder == at)
         gaps = ["", *(_GAP if after > before + 1 else "" for before, after in pairwise(places))]

@@ -38,6 +38,7 @@ from ragkit.index.report import (
     TextsEmbedded,
 )
 from ragkit.lexical.base import LexicalIndex
+from ragkit.load.file_types import file_suffix
 from ragkit.load.files.file_io import FileStat
 from ragkit.load.process.parsing import ParseFailure
 from ragkit.store.native.vector_file import VectorFile
@@ -156,7 +157,10 @@ class Build:
             ProviderError: and any other error of the embedder.
         """
         removed = tuple(row.source for row in plan.removed)
-        yield PlanCreated(len(plan.tasks), sum(task.stat.size for task in plan.tasks), len(removed), removed)
+        sizes: Counter[str] = Counter()
+        for task in plan.tasks:
+            sizes[file_suffix(task.source)] += task.stat.size
+        yield PlanCreated(len(plan.tasks), sizes.total(), len(removed), removed, sizes)
         if not self._options.dry_run:
             self._delete_staged_leftovers()
         checked_at = time.time_ns()

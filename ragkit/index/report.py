@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -18,6 +19,8 @@ class PlanCreated:
     removed: int
     removed_sources: tuple[str, ...] = ()
     """Files that no longer exist in the sources."""
+    suffix_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Suffix -> bytes of the files to read that have it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,3 +156,22 @@ def test_the_speed_is_not_guessed_too_early() -> None:
         clock.now = at
         progress.handle_event(FileRead("a", 4, 25))
         assert progress.seconds_left == left
+
+
+def test_the_chunks_of_files_to_come_are_those_of_files_of_their_suffix() -> None:
+    """Measured in kind: PDFs have a tenth of the chunks of Markdown; read first, they were half of the work."""
+    clock = Clock()
+    progress = RunProgress(clock)
+    progress.handle_event(PlanCreated(4, 400_000, 0, suffix_bytes={".pdf": 200_000, ".md": 200_000}))
+    for name, chunks in (("a.pdf", 10), ("b.pdf", 10), ("a.md", 100)):
+        progress.handle_event(FileRead(name, chunks, 100_000, pending_texts=progress.chunks + chunks))
+    assert progress.expected_chunks == 220
+    for left in (80, 40, 0):
+        clock.now += 4
+        progress.handle_event(TextsEmbedded(40, 1, left))
+        assert progress.share == pytest.approx((120 - left) / 220, abs=0.001)
+        assert progress.seconds_left == pytest.approx((100 + left) / 10, abs=0.1)
+    progress.handle_event(FileRead("b.md", 100, 100_000, pending_texts=100))
+    clock.now += 10
+    progress.handle_event(TextsEmbedded(100, 1, 0))
+    assert progress.is_complete

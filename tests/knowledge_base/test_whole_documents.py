@@ -234,6 +234,22 @@ def test_documents_of_a_year_and_of_an_author_are_counted_and_a_date_is_the_one_
         assert "1970" not in ask(kb, "Which RFCs were created in 1970?")
 
 
+def test_what_a_document_says_of_itself_is_quoted_by_its_label(tmp_path: Path) -> None:
+    (tmp_path / "locks.md").write_text(
+        "---\nstatus: accepted\n---\n\n# RFC 4: Locks\n\nLocks hold the water.\n", "utf-8"
+    )
+    (tmp_path / "gates.md").write_text(
+        "# Gates\n\n* **Owner**: Ada Quill\n* Status: Final\n\nGates let it go.\n", "utf-8"
+    )
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        kb.index(tmp_path)
+        assert ask(kb, "What is the status of gates.md?") == "Status: Final [1]"
+        assert ask(kb, "What is the owner of gates.md?") == "Owner: Ada Quill [1]"
+        assert ask(kb, "What is the status of RFC 4?").endswith("locks.md: status: accepted")
+        assert "Properties" not in ask(kb, "What is the depth of gates.md?")
+        assert "none of" not in ask(kb, "What is the status of package.json?")
+
+
 def test_a_note_beside_the_text_is_no_summary(tmp_path: Path) -> None:
     text = "> [!IMPORTANT]\n> Valves are sold out until March!\n\n# Valves\n\nA valve of the mill lets water through.\n"
     with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:

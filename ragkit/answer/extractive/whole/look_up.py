@@ -61,6 +61,11 @@ MAX_DIFFERENCES = 6
 _TITLE_CHARS = 200
 """Characters at the beginning of a text that name its topic, where a title is not known."""
 _REGION_CHARS = 1000
+_FIELD = re.compile(
+    r"^[ \t]{0,8}[*#>-]{0,3}[ \t]{0,4}(?P<line>\*{0,2}(?P<label>[^\W\d_][\w -]{1,39}?)\*{0,2}:\*{0,2}[ \t]{0,8}\S.*)",
+    re.MULTILINE,
+)
+"""A line with a label at the beginning of a document: "Status: final"."""
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _ASKS_HEADINGS = re.compile(r"\b(?:headings|überschriften|titres|títulos)\b", re.IGNORECASE)
 _BOTH = re.compile(r"(?:both|sowohl|à la fois|tanto) (.+?) (?:and|als auch|et|como) (.+)", re.IGNORECASE)
@@ -97,10 +102,11 @@ def look_up(question: str, searcher: Searcher, where: Where = None) -> LookedUp 
 
 def _look_up_one(question: str, searcher: DocumentReader, where: Where) -> LookedUp | None:
     asked, draft = read_document_question(question), _Draft(searcher)
-    if asked is None:
+    is_answered = asked is not None and _ANSWERS[asked.asked](draft, asked, question, where)
+    if asked is None or (asked.asked is Asked.FIELD and not is_answered):
         _say_missing(draft, question, where)
         return draft.finish(question, over_all=True) if draft.lines else None
-    if not _ANSWERS[asked.asked](draft, asked, question, where):
+    if not is_answered:
         return None
     return draft.finish(question, over_all=asked.asked in OVER_ALL or not draft.quotes)
 
@@ -286,6 +292,27 @@ def _quote_part(draft: _Draft, asked: Asked, source: str) -> bool:
     if document is not None and part is not None:
         draft.add(source, *part, strip_markup(document.text[slice(*part)]).strip())
     return bool(draft.quotes)
+
+
+def _quote_field(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
+    """What a document says of itself at its beginning or in its properties: "status: accepted"; False for others."""
+    found = _find(asked.name, draft.reader.documents(where)) if read_name(asked.name).is_file else []
+    document = draft.reader.document(found[0]) if len(found) == 1 else None
+    if document is None:
+        return False
+    label = _key(asked.other)
+    for match in _FIELD.finditer(document.text[:BEGINNING_CHARS]):
+        if _key(match["label"]) == label:
+            draft.add(document.source, *match.span("line"), strip_markup(match["line"]).strip())
+            return True
+    value = next((value for key, value in document.metadata.items() if _key(str(key)) == label), None)
+    if isinstance(value, str | int | float) and str(value).strip():
+        draft.say(f"Properties of {display_name(document.source)}: {asked.other}: {str(value).strip()[:120]}")
+    return bool(draft.lines)
+
+
+def _key(label: str) -> str:
+    return " ".join(label.replace("_", " ").replace("-", " ").split()).casefold()
 
 
 def _say_title(draft: _Draft, source: str, title: str) -> bool:
@@ -549,4 +576,5 @@ _ANSWERS: dict[Asked, _Answer] = {
     Asked.AUTHOR: _list_mentions,
     Asked.TOPIC: _list_topic,
     Asked.DATED: _list_dated,
+    Asked.FIELD: _quote_field,
 }

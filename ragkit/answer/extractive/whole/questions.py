@@ -41,6 +41,8 @@ class Asked(Enum):
     """Which documents are about X?"""
     AUTHOR = "author"
     """Which documents were written by X?"""
+    FIELD = "field"
+    """What is the status of X?"""
     DATED = "dated"
     """Which documents are from the year X?"""
 
@@ -291,6 +293,7 @@ _OF_FILES: tuple[tuple[Asked, str], ...] = (
     (Asked.ATTENDEES, rf"who (?:are|were) the (?:attendees|participants) (?:of|in|at) {_X}"),
     (Asked.ATTENDEES, rf"wer (?:war (?:bei|in)|nahm teil an) {_X}(?: anwesend)?"),
     (Asked.CONTENT, rf"(?:was (?:steht|behandelt|beschreibt|enthält)|que (?:dit|contient)|qué (?:dice|contiene)) {_X}"),
+    (Asked.FIELD, rf"what(?:'s| is) the (?P<other>[\w -]{{2,40}}?) of {_X}"),
 )
 """Forms of ordinary questions, unless what they name is certainly a file."""
 _COMPILED: list[tuple[Asked, re.Pattern[str], bool]] = []

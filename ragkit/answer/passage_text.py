@@ -13,7 +13,6 @@ from posixpath import commonpath
 
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive.named_rows import find_named_rows, holding_hit, row_names
-from ragkit.answer.extractive.question_terms import QuestionTerms
 from ragkit.answer.extractive.selection import rank_answer_units
 from ragkit.answer.extractive.units import AnswerUnit, UnitKind
 from ragkit.answer.passages import within_budget
@@ -114,7 +113,7 @@ def choose_extracts(
             continue
         chosen[position[_place(unit)]] = unit
         size += tokens
-    chosen = _without_other_rows(chosen, row_names(query, QuestionTerms(query, searcher)))
+    chosen = _without_other_rows(chosen, row_names(query))
     extracts: list[Extract] = []
     # a row is of the passage that has it; prose is read on into the next one
     holders = {i: holding_hit(u, hits, u.hit_index) if u.cells else u.hit_index for i, u in chosen.items()}

@@ -19,7 +19,6 @@ from ragkit.answer.extractive.follow_up import Reference, find_reference, rewrit
 from ragkit.answer.extractive.matching_rows import complete_rows
 from ragkit.answer.extractive.named_rows import find_named_rows, row_names, without_other_rows
 from ragkit.answer.extractive.question_kind import split_question
-from ragkit.answer.extractive.question_terms import QuestionTerms
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
 from ragkit.answer.extractive.selection import rank_answer_units, with_beginnings
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
@@ -274,7 +273,7 @@ def _answer_part(
     if more := find_named_rows(found.query, ranked, hits, searcher):
         hits = [*hits, *more]
         ranked, units = rank_answer_units(found.query, hits, searcher)
-    ranked = without_other_rows(ranked, row_names(found.query, QuestionTerms(found.query, searcher)))
+    ranked = without_other_rows(ranked, row_names(found.query))
     composed = compose_answer(found.query, ranked, units, max_chars)
     probability = estimate_confidence(found.query, hits, ranked, composed, searcher)
     if probability >= threshold:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.answer.base import Searcher
-from ragkit.answer.extractive.question_terms import QuestionTerms
+from ragkit.answer.extractive.question_terms import capitalized_terms
 from ragkit.answer.extractive.units import AnswerUnit
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.lexical.stopwords import STOP_WORDS
@@ -24,13 +24,13 @@ _ABOVE = 1e-6  # so that it comes first
 _NUMBERED = re.compile(r"(?<!\w)([^\W\d_]{1,40}) (\d{1,12}(?:\.\d{1,6}){0,4})(?!\w|[.,:/-]\d)")
 
 
-def row_names(question: str, terms: QuestionTerms) -> frozenset[str]:
+def row_names(question: str) -> frozenset[str]:
     """The terms of a question that may name a row: of its names, and of numbers after a noun.
 
     "Debian 12" and "room 12" name rows; "more than 12", "in 2018" and "the 12 rooms" do not.
     """
     numbers = (number for noun, number in _NUMBERED.findall(question) if noun.lower() not in STOP_WORDS)
-    names = (term for term in terms.name_terms if not term[0].isdigit())
+    names = (term for term in capitalized_terms(question) if not term[0].isdigit())
     return frozenset(chain(names, *map(extract_terms, numbers)))
 
 
@@ -79,16 +79,18 @@ def find_named_rows(question: str, ranked: Sequence[AnswerUnit], hits: Sequence[
         hits: the passages of the candidates.
         searcher: searches the table.
     """
-    names = row_names(question, QuestionTerms(question, searcher))
+    names = row_names(question)
     table = next((unit.source for unit in ranked if unit.cells), "")
     of_table = [unit for unit in ranked if unit.source == table]
     if not names or not table or any(_named_by(u, names) and holding_hit(u, hits, -1) >= 0 for u in of_table):
         return []
     known = {hit.chunk.id for hit in hits}
+    documents = {hits[unit.hit_index].chunk.document_id for unit in of_table}  # of the search, whose filter they passed
     lowest = min((hit.scores["dense"] for hit in hits if "dense" in hit.scores), default=None)
     scores = {} if lowest is None else {"dense": lowest}
     found = searcher.search(" ".join(sorted(names)), MAX_ROW_PASSAGES, {"source": table}, "lexical")
-    return [Hit(hit.chunk, 0.0, scores) for hit in found if hit.chunk.id not in known]
+    chunks = (hit.chunk for hit in found if hit.chunk.document_id in documents)
+    return [Hit(chunk, 0.0, scores) for chunk in chunks if chunk.id not in known]
 
 
 def holding_hit(unit: AnswerUnit, hits: Sequence[Hit], default: int) -> int:

@@ -32,7 +32,7 @@ class QuestionTerms:
         terms = extract_terms(question)
         self.terms: frozenset[str] = frozenset(terms)
         """Every term of the question; empty for a question without words."""
-        self.name_terms = self.terms & _capitalized_terms(question)
+        self.name_terms = self.terms & capitalized_terms(question)
         """Terms of names and numbers: a capital letter or a digit, except for the first word."""
         self.noun_terms = self.terms & frozenset(extract_terms(_find_asked_noun(question)))
         """Terms of the noun after "which", "what" or "how many": they name the kind of answer."""
@@ -81,7 +81,8 @@ def _normalized_weights(terms: Sequence[str], searcher: Searcher) -> dict[str, f
     return dict(zip(terms, (weights / (weights.sum() or 1.0)).tolist(), strict=True))
 
 
-def _capitalized_terms(question: str) -> frozenset[str]:
+def capitalized_terms(question: str) -> frozenset[str]:
+    """The terms of the names and numbers of a question: a capital letter or a digit, except for the first word."""
     names = (token for token in _TOKEN.findall(question)[1:] if token[0].isupper() or token[0].isdigit())
     return frozenset(term for name in names for term in extract_terms(name))
 

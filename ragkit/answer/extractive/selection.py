@@ -146,8 +146,7 @@ def rank_answer_units(
     candidates = build_candidates(question, hits, searcher)
     scores = candidates.features @ np.array(list(FEATURE_WEIGHTS.values()))
     units = [candidates.units[i] for i in candidates.kept.tolist()]
-    terms = QuestionTerms(question, searcher)
-    scores = named_rows_first(units, scores, row_names(question, terms), terms.terms)
+    scores = named_rows_first(units, scores, row_names(question), frozenset(extract_terms(question)))
     order = np.argsort(-scores, kind="stable").tolist()
     cosines = candidates.cosines
     ranked = [ScoredAnswerUnit(**vars(units[i]), score=float(scores[i]), cosine=float(cosines[i])) for i in order]

@@ -39,6 +39,7 @@ from ragkit.records import Chunk, ChunkSpan, Where
 from ragkit.sqlite_columns import read_integer_columns
 from ragkit.store.native.scanner import Scanner
 from ragkit.store.native.vector_file import VectorFile
+from ragkit.store.sqlite_files import CopiedConnection
 
 if TYPE_CHECKING:
     from ragkit.index.external_store import ExternalStore  # which most knowledge bases do not have
@@ -116,7 +117,7 @@ class CatalogReader:
         """The vectors that searches have computed; see `find_kept_vectors`."""
         self.is_verified = read_checksums(directory) is not None
         """Whether all files were verified on open; otherwise each row is verified when it is read."""
-        self._idle_connections = [connection or open_catalog(directory)]
+        self._idle_connections = [connection or open_catalog(directory, copy_if_locked=True)]
 
     def __enter__(self) -> CatalogReader:
         return self
@@ -258,7 +259,7 @@ class CatalogReader:
         with self._lock:
             if self._idle_connections:
                 return self._idle_connections.pop()
-        return open_catalog(self.directory, verify_checksums=False)
+        return open_catalog(self.directory, verify_checksums=False, copy_if_locked=True)
 
     def _release_connection(self, connection: sqlite3.Connection) -> None:
         """End the transaction; keep the connection for reuse, or close it."""
@@ -268,7 +269,8 @@ class CatalogReader:
             connection.close()
             raise
         with self._lock:
-            if not self._closed and len(self._idle_connections) < MAX_IDLE_CONNECTIONS:
+            keep = not self._closed and not isinstance(connection, CopiedConnection)
+            if keep and len(self._idle_connections) < MAX_IDLE_CONNECTIONS:
                 self._idle_connections.append(connection)
                 return
         connection.close()

@@ -153,7 +153,7 @@ class Location:
         """Whether chunks may lack vectors, which `embed_remaining` computes."""
         if not self.exists():
             return False
-        with closing(open_catalog(self.path, verify_checksums=False)) as connection:
+        with closing(open_catalog(self.path, verify_checksums=False, copy_if_locked=True)) as connection:
             return Catalog(connection).static_embedder() is not None
 
     def verify(

@@ -1,4 +1,4 @@
-"""Read files that SQLite has open without releasing SQLite's locks.
+"""Read files that SQLite has open without releasing SQLite's locks, also while another process keeps them locked.
 
 When a process closes any handle of a file, POSIX releases all locks that the process holds on that file, including
 those of SQLite's connections. Another process may then delete the write-ahead log that is being read. A handle beside
@@ -9,12 +9,18 @@ Source: sqlite.org/howtocorrupt.html, section 2.2.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+_BLOCK_BYTES = 1 << 20
+_WAL_HEADER_BYTES = 32
+_COPY_ATTEMPTS = 5
 
 Inode = tuple[int, int]
 """Device and inode number, by which the kernel keeps locks."""
@@ -46,6 +52,10 @@ class _CountedConnection(sqlite3.Connection):
             _release(inode, connections=1)
 
 
+class CopiedConnection(sqlite3.Connection):
+    """A connection to a copy of a database, which does not see what is written after it was made."""
+
+
 def connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:
     """A connection in autocommit mode, for one thread at a time.
 
@@ -75,6 +85,64 @@ def connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:
         if before is not None:
             _release(before, connections=1)
     return connection
+
+
+def connect_to_copy(path: Path) -> CopiedConnection:
+    """A connection to a private copy of a database in its last committed state, whoever keeps the database locked.
+
+    SQLite recovers a log, and copies it into the database when the last connection is closed, under a lock that keeps
+    out every reader. A process that is stopped there keeps the lock. Until the log is begun anew, all pages that such
+    a process may be writing are in the log: the copy is sound if the log was the same before and after.
+
+    Raises:
+        OSError: there is no room for the copy, or others write too often.
+        sqlite3.DatabaseError: the database is corrupt.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="ragkit-"))
+    try:
+        copy, log = folder / "copy", Path(f"{path}-wal")
+        for _ in range(_COPY_ATTEMPTS):
+            before = (_get_inode(path), _state_of_log(log))
+            with open_shared_handle(path) as handle:
+                _copy_file(handle, copy)
+            _copy_log(log, Path(f"{copy}-wal"))
+            if (_get_inode(path), _state_of_log(log)) == before:
+                break
+        else:
+            raise OSError(f"{path} is being written")
+        connection = sqlite3.connect(copy, isolation_level=None, check_same_thread=False, factory=CopiedConnection)
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE")  # no -shm file: the folder goes
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        return connection
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # what is open stays readable
+
+
+def _state_of_log(log: Path) -> tuple[int, int, int, bytes] | None:
+    """What changes when a log is written, and when it is begun anew: its header has other salts."""
+    try:
+        with log.open("rb") as file:
+            stat = os.fstat(file.fileno())
+            return stat.st_ino, stat.st_size, stat.st_mtime_ns, file.read(_WAL_HEADER_BYTES)
+    except FileNotFoundError:
+        return None
+
+
+def _copy_log(log: Path, target: Path) -> None:
+    target.unlink(missing_ok=True)
+    try:
+        with log.open("rb") as file:  # no locks are on it
+            _copy_file(file.fileno(), target)
+    except FileNotFoundError:
+        return
+
+
+def _copy_file(handle: int, target: Path) -> None:
+    offset = 0
+    with target.open("wb") as file:
+        while block := os.pread(handle, _BLOCK_BYTES, offset):
+            file.write(block)
+            offset += len(block)
 
 
 @contextmanager

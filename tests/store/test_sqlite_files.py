@@ -1,25 +1,42 @@
-"""SQLite's locks are kept when the process reads the file."""
+"""SQLite's locks are kept when the process reads the file, and a file that others keep locked can be read."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Barrier
 
 import pytest
 
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-from ragkit.store.sqlite_files import connect, open_shared_handle
+from ragkit.sqlite_wal import enable_wal
+from ragkit.store import sqlite_files
+from ragkit.store.sqlite_files import connect, connect_to_copy, open_shared_handle
 
 LOCKED = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], timeout=0)
 connection.execute("PRAGMA locking_mode=EXCLUSIVE")
 connection.execute("BEGIN EXCLUSIVE")
+"""
+
+KEPT_LOCKED = """
+import sqlite3, sys, time
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+for value in (1, 2):
+    connection.execute("INSERT INTO t VALUES (?)", (value,))
+connection.execute("BEGIN")
+connection.execute("INSERT INTO t VALUES (3)")
+print("locked", flush=True)
+time.sleep(600)
 """
 
 
@@ -147,3 +164,62 @@ def test_threads_that_read_first_at_once_share_one_reader(tmp_path: Path) -> Non
     for _ in range(10):
         with KnowledgeBase.open(kb) as base, ThreadPoolExecutor(8) as pool:
             assert len(set(pool.map(reader, [base] * 8))) == 1
+
+
+@contextmanager
+def kept_locked(path: Path) -> Iterator[None]:
+    """Another process keeps the database locked; 1 and 2 are committed, in its log, and 3 is not."""
+    with closing(connect(path, "rw", 1.0)) as connection:
+        enable_wal(connection, 1.0)
+    holder = subprocess.Popen([sys.executable, "-c", KEPT_LOCKED, str(path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        yield
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+def values(connection: sqlite3.Connection) -> list[int]:
+    """The rows of the table."""
+    return [value for (value,) in connection.execute("SELECT x FROM t ORDER BY x")]
+
+
+def test_a_copy_has_what_was_committed_while_another_process_keeps_the_database_locked(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    with kept_locked(database):
+        with closing(connect(database, "rw", 0.1)) as connection, pytest.raises(sqlite3.OperationalError, match="lock"):
+            values(connection)
+        with closing(connect_to_copy(database)) as copy:
+            assert values(copy) == [1, 2]
+            assert list((tmp_path / "temporary").iterdir()) == []
+            assert is_locked(database)
+        assert list((tmp_path / "temporary").iterdir()) == []
+    with closing(connect(database, "rw", 1.0)) as connection:
+        assert values(connection) == [1, 2]
+
+
+def test_a_copy_is_made_again_if_the_log_was_begun_anew_meanwhile(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_file, copied = sqlite_files._copy_file, []
+    with closing(connect(database, "rw", 1.0)) as writer:
+        enable_wal(writer, 1.0)
+        writer.execute("INSERT INTO t VALUES (1)")
+
+        def write_after_the_first(handle: int, target: Path) -> None:
+            copy_file(handle, target)
+            copied.append(target.name)
+            if len(copied) == 1:
+                writer.execute("INSERT INTO t VALUES (2)")
+                writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+                writer.execute("INSERT INTO t VALUES (3)")
+
+        monkeypatch.setattr(sqlite_files, "_copy_file", write_after_the_first)
+        with closing(connect_to_copy(database)) as copy:
+            assert values(copy) == [1, 2, 3]
+        assert copied == ["copy", "copy-wal", "copy", "copy-wal"]

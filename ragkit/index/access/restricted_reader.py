@@ -71,7 +71,7 @@ class RestrictedReader(CatalogReader):
         self._unrestricted = unrestricted
         self._grants = grants
         self._settings = settings
-        connection = open_catalog(unrestricted.directory, verify_checksums=False)
+        connection = open_catalog(unrestricted.directory, verify_checksums=False, copy_if_locked=True)
         super().__init__(unrestricted.directory, ReadableBm25Index, None, connection, unrestricted.remote_vectors)
 
     @property

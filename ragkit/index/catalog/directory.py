@@ -104,7 +104,9 @@ def write_marker(directory: Path, identity: str, roots: Sequence[str] = (), *, s
     write_file_durably(directory / MARKER_FILE, (json.dumps(body, indent=1) + "\n").encode())
 
 
-def open_catalog(directory: Path, *, verify_checksums: bool = True, locked: bool = False) -> sqlite3.Connection:
+def open_catalog(
+    directory: Path, *, verify_checksums: bool = True, locked: bool = False, copy_if_locked: bool = False
+) -> sqlite3.Connection:
     """Check a knowledge base and open a connection to its catalog.
 
     Args:
@@ -112,6 +114,7 @@ def open_catalog(directory: Path, *, verify_checksums: bool = True, locked: bool
         verify_checksums: compare its files with their checksums.
         locked: the caller holds the writer lock; otherwise files that differ while another process holds it are not
             damaged, but being written.
+        copy_if_locked: for reading alone: see `open_connection`.
 
     Raises:
         NotAKnowledgeBase: there is none, or a newer version of ragkit created it.
@@ -125,7 +128,7 @@ def open_catalog(directory: Path, *, verify_checksums: bool = True, locked: bool
     if not path.exists():
         raise _damaged_error(directory, "is missing")
     try:
-        connection = open_connection(path)
+        connection = open_connection(path, copy_if_locked=copy_if_locked)
         meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
     except DATABASE_ERRORS as error:
         raise _damaged_error(directory, f"cannot be read ({error})") from error
@@ -162,7 +165,7 @@ def read_settings(directory: Path) -> dict[str, str] | None:
         NotAKnowledgeBase: as `open_catalog`.
     """
     try:
-        with closing(open_catalog(directory, verify_checksums=False)) as connection:
+        with closing(open_catalog(directory, verify_checksums=False, copy_if_locked=True)) as connection:
             if settings := _read_intact_settings(connection):
                 return settings
     except KnowledgeBaseDamaged:

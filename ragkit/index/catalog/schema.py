@@ -7,6 +7,7 @@ Vectors are stored in append-only files beside it; the table `vectors` maps text
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from ragkit.sqlite_wal import enable_wal
@@ -17,6 +18,8 @@ CATALOG_FORMAT = 1
 
 BUSY_TIMEOUT_S = 30.0
 """Seconds that a connection waits for a lock of another connection."""
+READ_WAIT_S = 0.25
+"""Seconds that a reader waits for it: another process holds it for milliseconds, or is stopped."""
 
 CREATE_TABLES_SQL = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -96,16 +99,39 @@ CORRUPT_DATA_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError)
 """Errors that reading a corrupt row can raise: a flipped bit can produce any value of any type."""
 
 
-def open_connection(path: Path, *, create: bool = False) -> sqlite3.Connection:
-    """A connection in autocommit mode: transactions are explicit.
+def open_connection(path: Path, *, create: bool = False, copy_if_locked: bool = False) -> sqlite3.Connection:
+    """A connection in autocommit mode: transactions are explicit. One thread at a time may use it.
 
-    The file must exist unless `create` is set. One thread at a time may use the connection.
+    Args:
+        path: the catalog. It must exist unless `create` is set.
+        create: create a missing one.
+        copy_if_locked: for reading alone; if another process keeps it locked, read a copy of it (`CopiedConnection`).
     """
-    mode = "rwc" if create else "rw"
-    connection = sqlite_files.connect(path, mode, BUSY_TIMEOUT_S)
+    if copy_if_locked:
+        connection = _connect_to_read(path)
+    else:
+        connection = sqlite_files.connect(path, "rwc" if create else "rw", BUSY_TIMEOUT_S)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA cache_size=-32768")  # KiB; with twice as much, an index run takes as long
     connection.execute("PRAGMA temp_store=MEMORY")
+    return connection
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    connection = sqlite_files.connect(path, "rw", READ_WAIT_S)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        connection.execute(f"PRAGMA busy_timeout={int(BUSY_TIMEOUT_S * 1000)}")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL}:
+            raise
+        with suppress(OSError):
+            return sqlite_files.connect_to_copy(path)
+        return sqlite_files.connect(path, "rw", BUSY_TIMEOUT_S)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

@@ -31,7 +31,9 @@ from ragkit.usage.meter import MeteredCall
 FILE_NAME = "ledger.sqlite"
 """The file name in the directory of a knowledge base."""
 BUSY_TIMEOUT_S = 10.0
-"""Seconds to wait for the lock of another process."""
+"""Seconds to wait for the lock of another process, which may be stopped."""
+FREE_CALL_WAIT_S = 0.25
+"""Seconds that calls without cost wait for it: searches record the tokens of their questions."""
 GROUPS: Mapping[str, str] = {
     "day": "date(at, 'unixepoch')",
     "model": "CASE provider WHEN '' THEN model ELSE provider || ':' || model END",
@@ -231,9 +233,11 @@ class Ledger:
         if not isinstance(self.place, Path):
             self.place.run(lambda connection: connection.execute(_INSERT, values))
             return
+        wait = FREE_CALL_WAIT_S if usage.total_cost_usd == 0 else BUSY_TIMEOUT_S
         with self._lock:
             if self._connection is None:
-                self._connection = _connect(self.place)
+                self._connection = _connect(self.place, wait)
+            self._connection.execute(f"PRAGMA busy_timeout={int(wait * 1000)}")
             self._connection.execute(_INSERT, values)
 
     def _query_spending(self, group: str, period: Period) -> list[Spending]:
@@ -246,7 +250,7 @@ class Ledger:
         if not self.place.exists():
             return []
         try:
-            with closing(_connect(self.place)) as connection:
+            with closing(_connect(self.place, BUSY_TIMEOUT_S)) as connection:
                 return [_to_spending(row) for row in connection.execute(query, values)]
         except DATABASE_ERRORS as error:
             if _is_busy(error):
@@ -262,13 +266,13 @@ def _runs_event_loop() -> bool:
     return asyncio is not None and asyncio._get_running_loop() is not None
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
     """Open in autocommit mode. A crash of the process loses no rows; a power failure may lose the last ones."""
     if not path.exists():
         path.touch(mode=0o600)
-    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:
-        enable_wal(connection, BUSY_TIMEOUT_S)
+        enable_wal(connection, busy_seconds)
         connection.execute("PRAGMA synchronous=NORMAL")
         create_tables(connection)
     except BaseException:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
+from ragkit.usage import ledger as ledger_module
 from ragkit.usage.ledger import Ledger, Period, Spending
 from ragkit.usage.meter import Meter, MeteredCall, UsageStats, record_embedding, use_meter
 
@@ -161,3 +164,20 @@ def test_a_meter_writes_each_call_to_the_ledger_at_once(tmp_path: Path) -> None:
         record_embedding("text-embedding-3-small", 1_000_000, None, provider="openai")
         assert ledger.total_spending().embedding_cost_usd == pytest.approx(0.02)
     ledger.close()
+
+
+def test_calls_without_cost_do_not_wait_for_a_lock_that_calls_with_cost_wait_for(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(ledger.place, Path)
+    record, before = ledger.call_recorder("search", "default"), ledger.total_spending()
+    with closing(sqlite3.connect(ledger.place, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr(ledger_module, "BUSY_TIMEOUT_S", 3600.0)
+        record(embedding(0.0))
+        with ThreadPoolExecutor() as pool:
+            paid = pool.submit(record, embedding(0.5))
+            other.execute("ROLLBACK")
+            paid.result(60)
+    after = ledger.total_spending()
+    assert (after.calls, after.known_cost_usd) == (before.calls + 1, before.known_cost_usd + 0.5)

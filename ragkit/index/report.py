@@ -154,6 +154,23 @@ class IndexReport:
     context_estimates: tuple[ContextEstimate, ...] = ()
     """Their estimated cost by model; set by a dry run."""
 
+    def __str__(self) -> str:
+        """One line: `files: 3 added (1 skipped); chunks: 12 added, 0 removed, 12 embedded, 0.8 s`."""
+        added, removed = self.chunks.get("added", 0), self.chunks.get("removed", 0)
+        left = f" ({self.unembedded:,} have no vector yet)" if self.unembedded else ""
+        chunks = f"chunks: {added:,} added, {removed:,} removed, {self.embedded:,} embedded{left}"
+        return f"files: {self.file_changes()}; {chunks}, {self.seconds:.1f} s"
+
+    def file_changes(self) -> str:
+        """What became of the files: `3 added, 1 updated (12 unchanged)`."""
+        if not any(self.files.values()):
+            return "no files found"
+        changed, rest = (
+            ", ".join(f"{self.files[key]:,} {key}" for key in keys if self.files.get(key))
+            for keys in (("added", "updated", "removed"), ("unchanged", "skipped", "failed"))
+        )
+        return (changed or "nothing changed") + (f" ({rest})" if rest else "")
+
     def to_json(self) -> dict[str, JSON]:
         """The output of `index --json`."""
         return {

@@ -166,12 +166,8 @@ def _report_json(report: IndexReport) -> dict[str, JSON]:
 def _print_report(context: CliContext, report: IndexReport) -> None:
     for note in report.notes:
         context.log(f"note: {note}")
-    f, c = report.files, report.chunks
-    changes = ", ".join(f"{f[key]} {key}" for key in ("added", "updated", "removed") if f[key]) or "nothing changed"
-    if not any(f.values()):
-        changes = "no files found"
-    rest = ", ".join(f"{f[key]} {key}" for key in ("unchanged", "skipped", "failed") if f[key])
-    context.write(f"{'dry run: ' if report.dry_run else ''}{changes}" + (f" ({rest})" if rest else ""))
+    c = report.chunks
+    context.write(f"{'dry run: ' if report.dry_run else ''}{report.file_changes()}")
     if report.estimate is not None:
         about = "" if report.estimate.exact else "about "
         tokens = f"{about}{format_count(report.tokens, 'token')}"
@@ -181,8 +177,8 @@ def _print_report(context: CliContext, report: IndexReport) -> None:
             context.write(_format_contexts(contexts))
     elif report.unembedded:
         context.write(f"{format_count(c['added'], 'chunk')} added, {c['removed']} removed; searchable after "
-                      f"{report.seconds:.1f} s; {report.unembedded:,} chunks to embed: searches embed what they need, "
-                      "`ragkit index` all of them")  # fmt: skip
+                      f"{report.seconds:.1f} s; {format_count(report.unembedded, 'chunk')} to embed: searches embed "
+                      "what they need, `ragkit index` all of them")  # fmt: skip
     elif report.embedded or c["added"] or c["removed"]:
         rate = f", {report.embedded / report.seconds:.0f}/s" if report.embedded and report.seconds else ""
         cost = report.usage.get("total_cost_usd")

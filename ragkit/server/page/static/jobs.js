@@ -155,7 +155,7 @@ function progress(job) {
   const { phase, files, files_read: read, chunks, seconds_left: left, share } = job.progress ?? { phase: "starting" };
   if (WAITING[phase]) return WAITING[phase];
   if (share >= 1) return WAITING.writing;
-  const time = left === null ? "" : `, ${t("{time} left", { time: left < 1 ? t("less than a second") : t("about {time}", { time: left < 59 ? `${Math.ceil(left)} s` : formatSeconds(Math.ceil(left)) }) })}`;
+  const time = left === null ? "" : `, ${t("{time} left", { time: left < 1 ? t("less than a second") : t("about {time}", { time: left <= 59 ? `${Math.ceil(left)} s` : formatSeconds(Math.ceil(left)) }) })}`;
   return `${tn("{read} of {n} file|{read} of {n} files", files, { read: formatNumber(read) })}, ${tn("{n} passage|{n} passages", chunks)}${time}`;
 }
 

@@ -30,7 +30,7 @@ def build_chunks(
     header_tokens: int = MAX_HEADER_TOKENS,
     max_tokens: int | None = None,
 ) -> list[Chunk]:
-    """The chunks of a document, in order. Tables of contents with leaders are in none.
+    """The chunks of a document, in order. Tables of contents with leaders or links are in none.
 
     The id of a chunk is a hash of the document's source (or its id), the chunk's text and header, the fingerprint,
     and its number among equal chunks of the document: text that moves keeps its id.

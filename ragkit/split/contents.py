@@ -1,4 +1,4 @@
-"""Tables of contents and indexes with leaders: their lines repeat words of a document, and are no passages."""
+"""Tables of contents and indexes, with leaders or as links: their lines repeat words of a document, and are no passages."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ _ENTRY = re.compile(
     r"(?P<title>(?:[^\n]{0,300}?\w[^\n]{0,20}?)?)[ \t|]*(?:(?:\.[ \t]?){4,}|(?:…[ \t]?){2,})[ \t|]*"
     r"(?P<page>\d{1,4}|[ivxlc]{1,7})"
 )
+_LINK_ENTRY = re.compile(r"(?:[-*+]|\d{1,3}[.)])[ \t]{1,4}\[(?P<title>[^\n]{1,300}?)\]\(#[^()\s]{1,300}\)")
+"""An item of a list in Markdown that is nothing but a link to a heading of the same document."""
 _NUMBER = re.compile(
     r"^(?:(?:chapter|part|appendix|section|annex)\s+)?(?:[A-Z]|[\dIVXivx]+)(?:[.-]\d+)*[.):]?\s+", re.I
 )
@@ -43,11 +45,12 @@ class _Entry:
     end: int
     title: str
     page: str
+    """Empty for a link."""
 
 
 def find_contents(text: str) -> list[CharSpan]:
     """The spans of the tables of contents of a text, from their first entry to their last one."""
-    if "...." not in text and ". . . ." not in text and "……" not in text and "… …" not in text:
+    if all(mark not in text for mark in ("....", ". . . .", "……", "… …", "](#")):
         return []
     tables = [table for table in _group_entries(text) if len(table) >= MIN_ENTRIES and _is_ordered(table)]
     if not tables:
@@ -77,20 +80,29 @@ def _group_entries(text: str) -> Iterator[list[_Entry]]:
     table: list[_Entry] = []
     gap: list[TextLine] = []
     for line in iter_lines(text):
-        length = line.end - line.text_start
-        may_be = 5 <= length <= MAX_LINE_CHARS and text[line.end - 1].isalnum() and _has_leader(text, line)
-        found = _ENTRY.fullmatch(text, line.text_start, line.end) if may_be else None
+        found = _match_entry(text, line)
         if found is None:
             gap.append(line)
             continue
+        entry = _Entry(line.text_start, line.end, found["title"], found.groupdict().get("page", ""))
         is_near = len(gap) <= MAX_GAP_LINES and all(line.end - line.text_start <= MAX_GAP_CHARS for line in gap)
-        if table and not is_near:
+        if table and (not is_near or bool(entry.page) != bool(table[-1].page) or (gap and not entry.page)):
             yield table
             table = []
-        table.append(_Entry(line.text_start, line.end, found["title"], found["page"]))
+        table.append(entry)
         gap = []
     if table:
         yield table
+
+
+def _match_entry(text: str, line: TextLine) -> re.Match[str] | None:
+    length = line.end - line.text_start
+    if not 5 <= length <= MAX_LINE_CHARS:
+        return None
+    if text[line.end - 1] == ")":
+        return _LINK_ENTRY.fullmatch(text, line.text_start, line.end)
+    may_be = text[line.end - 1].isalnum() and _has_leader(text, line)
+    return _ENTRY.fullmatch(text, line.text_start, line.end) if may_be else None
 
 
 def _has_leader(text: str, line: TextLine) -> bool:
@@ -100,6 +112,8 @@ def _has_leader(text: str, line: TextLine) -> bool:
 
 def _is_ordered(table: Sequence[_Entry]) -> bool:
     """Whether the pages of a table ascend, as those of contents do, or its titles, as those of an index do."""
+    if not any(entry.page for entry in table):  # links
+        return True
     pages = [int(entry.page) for entry in table if entry.page.isdigit()]
     titles = [title for title in (_letters(entry.title) for entry in table) if title]
     falls = sum(b < a for a, b in pairwise(pages)), sum(b < a for a, b in pairwise(titles))

@@ -51,6 +51,30 @@ def test_a_table_of_contents_is_in_no_chunk(line: Callable[[int, str], str]) -> 
     assert "Contents" not in found
 
 
+@pytest.mark.parametrize("mark", ["- ", "* ", "1. ", "   + "])
+def test_links_to_the_headings_of_a_document_are_in_no_chunk(mark: str) -> None:
+    links = "\n".join(f"{mark}[{title}](#{title.lower().replace(' ', '-')})" for title in TITLES)
+    body = "\n\n".join(f"## {title}\n\nIt is told here what {title.lower()} means to a reader." for title in TITLES)
+    found = chunk_texts(f"# The R manual\n\nR computes.\n\n{links}\n\n{body}")
+    assert not any("](#" in chunk for chunk in found)
+    assert "".join(f"#TheRmanualRcomputes.{body}".split()) == "".join("".join(found).split())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda title: f"- [{title}](#{title[:4]}): what it is",
+        lambda title: f"- [{title}](other.md#{title[:4]})",
+        lambda title: f"[{title}](#{title[:4]})",
+        lambda title: f"- [{title}](#{title[:4]})\n  for the reader",
+        lambda title: f"- [{title} or none](#{title[:4]})",
+    ],
+)
+def test_lists_of_links_that_say_more_or_lead_elsewhere_are_kept(line: Callable[[str], str]) -> None:
+    links = "\n".join(map(line, TITLES))
+    assert find_contents(f"# The R manual\n\n{links}\n\n{BODY}") == []
+
+
 def test_an_index_is_in_no_chunk() -> None:
     words = ["graphics", "installing", "means", "memory", "packages", "reader", "reporting", "told"]
     index = "\n".join(f"{word} . . . . . . . . {97 * n % 61}" for n, word in enumerate(words))

@@ -16,7 +16,7 @@ import Stemmer  # type: ignore[import-not-found]  # PyStemmer has no types
 
 from ragkit.lexical.stopwords import STOP_WORDS
 
-ANALYZER_VERSION = f"4+snowball-{Stemmer.version()}"
+ANALYZER_VERSION = f"5+snowball-{Stemmer.version()}"
 """Changes whenever `extract_terms` may return different terms: an index built with another version is stale."""
 
 MAX_TERM_CHARS = 64
@@ -124,6 +124,8 @@ _STEMMED_SCRIPTS = (
 )
 _STEMMERS = [(first, last, Stemmer.Stemmer(language, 0)) for first, last, language in _STEMMED_SCRIPTS]
 _STEMMER_LOCK = Lock()  # a stemmer object is not thread-safe
+_IRREGULAR = {"found": "find"}
+"""Words whose stem is that of another word: "founded"."""
 
 
 def extract_terms(text: str) -> list[str]:
@@ -267,5 +269,5 @@ def _stem_word(word: str) -> str:
             if not word.isalpha() and first < "\u0900":
                 return word
             with _STEMMER_LOCK:
-                return str(stemmer.stemWord(word[:MAX_TERM_CHARS]))
+                return str(stemmer.stemWord(_IRREGULAR.get(word, word)[:MAX_TERM_CHARS]))
     return word

@@ -1,4 +1,4 @@
-"""Tables of contents and indexes, with leaders or as links: their lines repeat words of a document, and are no passages."""
+"""Tables of contents and indexes, with leaders or as links: their lines repeat a document, and are no passages."""
 
 from __future__ import annotations
 

@@ -16,6 +16,10 @@ def test_english_words_are_stemmed_and_stop_words_left_out() -> None:
     assert extract_terms("The engines were running in the hangars.") == ["engin", "run", "hangar"]
 
 
+def test_the_past_of_find_is_no_form_of_founding() -> None:
+    assert extract_terms("found") == extract_terms("finding") != extract_terms("founded") == extract_terms("founds")
+
+
 def test_a_text_of_stop_words_only_keeps_them() -> None:
     assert extract_terms("To be, or not to be") == ["to", "be", "or", "not", "to", "be"]
 

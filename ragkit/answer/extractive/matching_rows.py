@@ -66,8 +66,12 @@ def complete_rows(
     if document is None or len(document.text) > MAX_TABLE_CHARS:
         return list(composed)
     table = _table_of(found, _rows_of(document, hits[found.hit_index].chunk))
-    matching = _matching(frozenset(extract_terms(question)), table)
-    if not 1 < len(matching) < len(table):
+    every = _matching(frozenset(extract_terms(question)), table)
+    first: dict[str, AnswerUnit] = {}
+    for row in every:
+        first.setdefault(row.body, row)
+    matching = list(first.values())
+    if not 1 < len(matching) <= len(every) < len(table):
         return list(composed)
     return _passages(question, table, matching, found.hit_index)
 

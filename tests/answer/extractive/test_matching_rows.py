@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +85,19 @@ def test_the_passages_closest_to_a_question_without_an_answer_are_few(trams: Kno
     answer = trams.ask("Which trams belong to the Hillside depot?")
     assert answer.abstained
     assert len(answer.citations) <= 3
+
+
+def test_rows_with_the_same_text_are_shown_once(tmp_path: Path) -> None:
+    labels = "\n\n".join(
+        f"## Metric {name}\n\n| Label | Description |\n|---|---|\n| `server` | The server name |\n"
+        f"| `handler` | The handler or module name |\n| `{name}` | Counts {name} |\n"
+        for name in ("requests", "errors", "bytes")
+    )
+    (tmp_path / "metrics.md").write_text(f"# Metrics\n\n{labels}")
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        kb.index(tmp_path / "metrics.md")
+        answer = kb.ask("What are the handlers?")
+    assert answer.text.count("The handler or module name") == 1
 
 
 def test_a_row_that_is_named_is_shown_alone(trams: KnowledgeBase) -> None:

@@ -24,7 +24,7 @@ MAX_EMBEDDED = 64
 """Chunks that are embedded for a question at most, unless more than `CANDIDATES` hits are asked for."""
 CANDIDATES = 100
 """Chunks without a vector that are considered, by words and by static vectors each."""
-STATIC_WEIGHT = 0.3
+STATIC_WEIGHT = 0.5
 """Weight of the static vectors in the choice of the chunks to embed; the words have the rest."""
 
 Scores = NDArray[np.float64]

@@ -16,6 +16,8 @@ ExtraTerms: TypeAlias = Mapping[str, float]
 """Additional query terms -> weight, relative to 1 for a term of the question."""
 ChunkBoosts: TypeAlias = Callable[[ChunkKeys], Bm25Scores]
 """Chunk keys, (n,) -> what to add to the score of each, (n,) >= 0."""
+ALTERNATIVE = "|"
+"""Between terms of which each counts as the first one, in a query: no term has it."""
 NO_EXTRA_TERMS: ExtraTerms = MappingProxyType({})
 
 

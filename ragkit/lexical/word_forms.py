@@ -53,7 +53,7 @@ def question_terms(question: str, find_terms: FindTerms) -> tuple[list[str], Ext
     joined = [ALTERNATIVE.join((term, *forms.get(term, ()))) for term in terms]
     if language not in _COMPOUNDING:
         return joined, NO_EXTRA_TERMS
-    extra = [*_find_parts(question, find_terms), *map(ALTERNATIVE.join, longer.values())]
+    extra = [*find_parts(question, find_terms), *map(ALTERNATIVE.join, longer.values())]
     return joined, dict.fromkeys(extra, PART_WEIGHT)
 
 
@@ -89,7 +89,11 @@ def find_forms(question: str, find_terms: FindTerms) -> tuple[Relatives, Relativ
             relatives = (forms if is_form else longer).setdefault(word, [])
             if term not in words and len(relatives) < MAX_FORMS and (is_form or _begins_compound(own, term)):
                 relatives.append(term)
-    return forms, {word: terms for word, terms in longer.items() if terms}
+    return _without_empty(forms), _without_empty(longer)
+
+
+def _without_empty(relatives: Relatives) -> Relatives:
+    return {word: terms for word, terms in relatives.items() if terms}
 
 
 def _begins_compound(roots: Iterable[str], term: str) -> bool:
@@ -112,7 +116,7 @@ def _lower_case_terms(question: str) -> frozenset[str]:
     return frozenset(extract_terms(" ".join(word for word in words if word[0].islower())))
 
 
-def _find_parts(question: str, find_terms: FindTerms) -> list[str]:
+def find_parts(question: str, find_terms: FindTerms) -> list[str]:
     """The terms of the parts of the compounds in a question, of which each is a word of the index too."""
     words = {fold_word(word) for word in re.findall(r"[^\W\d_]{8,40}", question)}
     starts = {word[start:][:MIN_PART_LETTERS] for word in words for start in range(len(word) - MIN_PART_LETTERS + 1)}

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ragkit.errors import InvalidOption
-from ragkit.lexical.base import ALTERNATIVE, NO_EXTRA_TERMS, Bm25Scores, ChunkBoosts, ChunkKeys, ExtraTerms
+from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkBoosts, ChunkKeys, ExtraTerms, OneOf
 from ragkit.lru_cache import LruCache
 from ragkit.sqlite_columns import read_integer_columns
 
@@ -254,8 +254,8 @@ class Bm25Index:
 
     def _find_rare(self, terms: Iterable[str]) -> frozenset[str]:
         """Those of the terms that are in some chunks, and in at most `MAX_EXTRA_TERM_CHUNKS`."""
-        encoded = {encode_term(term): term for term in terms if ALTERNATIVE not in term}
-        joined = frozenset(term for term in terms if ALTERNATIVE in term)
+        joined = frozenset(term for term in terms if isinstance(term, OneOf))
+        encoded = {encode_term(term): term for term in terms if term not in joined}
         if not encoded:
             return joined
         self._execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.@_terms USING fts5vocab(main, @, row)")
@@ -267,17 +267,14 @@ class Bm25Index:
         """The postings of a term. They are kept: the searches of one question share terms, questions common words."""
         known = lengths.recent_postings.get(term)
         if known is None:
-            positions = [self._read_positions(form) for form in term.split(ALTERNATIVE)]
-            known = _score_postings(
-                positions[0] if len(positions) == 1 else np.sort(np.concatenate(positions)), lengths
-            )
+            known = _score_postings(self._read_positions(term), lengths)
             lengths.recent_postings.set(term, known)
         return known
 
     def _read_positions(self, term: str) -> ChunkKeys:
         """Positions of the term, ascending: key * 2**20 + its index in the chunk."""
-        if ALTERNATIVE in term:
-            return np.sort(np.concatenate([self._read_positions(form) for form in term.split(ALTERNATIVE)]))
+        if isinstance(term, OneOf):
+            return np.sort(np.concatenate([self._read_positions(form) for form in term.terms]))
         # One string for all rows: fetching single rows takes three times as long.
         statement = "SELECT group_concat(doc * ? + min(offset, ?)) FROM @_postings WHERE term = ?"
         joined = self._execute(statement, (_POSITIONS_PER_KEY, _POSITIONS_PER_KEY - 1, encode_term(term))).fetchone()[0]

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import Stemmer  # type: ignore[import-not-found]  # PyStemmer has no types
 
 from ragkit.lexical.analyzer import extract_terms, fold_word
-from ragkit.lexical.base import ALTERNATIVE, NO_EXTRA_TERMS, ExtraTerms
+from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms, OneOf
 from ragkit.lexical.languages import asking_words, detect_question_language
 
 PART_WEIGHT = 0.25
@@ -50,10 +50,10 @@ def question_terms(question: str, find_terms: FindTerms) -> tuple[list[str], Ext
     if not language:
         return terms, NO_EXTRA_TERMS
     forms, longer = find_forms(question, find_terms)
-    joined = [ALTERNATIVE.join((term, *forms.get(term, ()))) for term in terms]
+    joined = [OneOf((term, *forms[term])) if term in forms else term for term in terms]
     if language not in _COMPOUNDING:
         return joined, NO_EXTRA_TERMS
-    extra = [*find_parts(question, find_terms), *map(ALTERNATIVE.join, longer.values())]
+    extra = [*find_parts(question, find_terms), *map(OneOf, longer.values())]
     return joined, dict.fromkeys(extra, PART_WEIGHT)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from ragkit.lexical.analyzer import extract_terms
-from ragkit.lexical.base import ALTERNATIVE
+from ragkit.lexical.base import OneOf
 from ragkit.lexical.languages import detect_question_language
 from ragkit.lexical.word_forms import MAX_FORMS, PART_WEIGHT, content_terms, question_terms
 from ragkit.records import Chunk
@@ -59,7 +59,7 @@ def test_the_language_of_a_question_is_detected_by_its_frequent_words(question: 
 def test_a_form_with_the_same_stem_counts_as_the_word(question: str, word: str, form: str) -> None:
     terms, extra = question_terms(question, Terms(form, "Vollmacht", "Tribunal").find)
     (written,), (found,) = extract_terms(word), extract_terms(form)
-    assert f"{written}{ALTERNATIVE}{found}" in terms
+    assert OneOf((written, found)) in terms
     assert extra == {}
 
 
@@ -72,12 +72,12 @@ def test_a_form_with_the_same_stem_counts_as_the_word(question: str, word: str, 
 )
 def test_a_german_verb_finds_its_forms_with_another_beginning(question: str, word: str, form: str) -> None:
     terms, _ = question_terms(question, Terms(form).find)
-    assert ALTERNATIVE.join((*extract_terms(word), *extract_terms(form))) in terms
+    assert OneOf((*extract_terms(word), *extract_terms(form))) in terms
 
 
 def test_a_german_noun_has_no_forms_of_a_verb() -> None:
     terms, _ = question_terms("Wo ist der Markt mit der Marke?", Terms("merkte", "gemarkt").find)
-    assert not any(ALTERNATIVE in term for term in terms)
+    assert not any(isinstance(term, OneOf) for term in terms)
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ def test_the_number_of_forms_is_bounded() -> None:
     index = Terms()
     index.counts = {f"urlaub{ending}": 1 for ending in endings} | {"urlaubs": 9, "urlaube": 8}
     terms, extra = question_terms("Wie lang ist der Urlaub?", index.find)
-    forms = terms[-1].split(ALTERNATIVE)
-    assert {"urlaubs", "urlaube"} <= set(forms)
-    assert len(forms) <= 1 + MAX_FORMS
-    assert sum(len(term.split(ALTERNATIVE)) for term in extra) <= MAX_FORMS
+    assert isinstance(terms[-1], OneOf)
+    assert {"urlaubs", "urlaube"} <= set(terms[-1].terms)
+    assert len(terms[-1].terms) <= 1 + MAX_FORMS
+    assert sum(len(term.terms) if isinstance(term, OneOf) else 1 for term in extra) <= MAX_FORMS
 
 
 def test_a_german_question_finds_the_passage_with_another_form() -> None:

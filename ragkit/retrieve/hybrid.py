@@ -23,7 +23,7 @@ DENSE_WEIGHT = 0.55
 OTHER_SCRIPT_DENSE_WEIGHT = 0.001
 """Default weight of the cosines of an embedder for English, for questions in a script other than Latin: they order
 passages that match equally many words, and no others."""
-OTHER_LANGUAGE_DENSE_WEIGHT = 0.25
+OTHER_LANGUAGE_DENSE_WEIGHT = 0.3
 """The same for questions in another language in Latin letters, of which it knows names and some words."""
 
 

@@ -27,6 +27,8 @@ MIN_LETTERS = 5
 MIN_PART_LETTERS = 4
 """Of a part of a compound."""
 MAX_PARTS = 4
+MAX_WORDS = 32
+"""Words of a question whose forms and parts are looked up: the first ones."""
 MAX_FORMS = 20
 """Forms of a word, and compounds that begin with it: the most frequent ones."""
 _COMPOUNDING = frozenset({"German", "Dutch"})
@@ -73,7 +75,8 @@ def find_forms(question: str, find_terms: FindTerms) -> tuple[Relatives, Relativ
     longer: Relatives = {}
     language = detect_question_language(question)
     stemmer = _stemmer(language) if language else None
-    words = [term for term in dict.fromkeys(content_terms(question)) if len(term) >= MIN_LETTERS and term.isalpha()]
+    terms = dict.fromkeys(content_terms(question))
+    words = [term for term in terms if len(term) >= MIN_LETTERS and term.isalpha()][:MAX_WORDS]
     if stemmer is None or not words:
         return forms, longer
     verbs = _lower_case_terms(question) if language == "German" else frozenset[str]()
@@ -118,10 +121,10 @@ def _lower_case_terms(question: str) -> frozenset[str]:
 
 def find_parts(question: str, find_terms: FindTerms) -> list[str]:
     """The terms of the parts of the compounds in a question, of which each is a word of the index too."""
-    words = {fold_word(word) for word in re.findall(r"[^\W\d_]{8,40}", question)}
+    words = list(dict.fromkeys(map(fold_word, re.findall(r"[^\W\d_]{8,40}", question))))[:MAX_WORDS]
     starts = {word[start:][:MIN_PART_LETTERS] for word in words for start in range(len(word) - MIN_PART_LETTERS + 1)}
     known = find_terms(sorted(starts)) if starts else {}
-    return [part for word in sorted(words) for part in _split(word, known)]
+    return [part for word in words for part in _split(word, known)]
 
 
 def _split(word: str, known: Container[str]) -> list[str]:

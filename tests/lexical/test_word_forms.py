@@ -9,7 +9,7 @@ import pytest
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.lexical.base import OneOf
 from ragkit.lexical.languages import detect_question_language
-from ragkit.lexical.word_forms import MAX_FORMS, PART_WEIGHT, content_terms, question_terms
+from ragkit.lexical.word_forms import MAX_FORMS, MAX_WORDS, PART_WEIGHT, content_terms, question_terms
 from ragkit.records import Chunk
 from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 
@@ -121,6 +121,12 @@ def test_the_number_of_forms_is_bounded() -> None:
     assert {"urlaubs", "urlaube"} <= set(terms[-1].terms)
     assert len(terms[-1].terms) <= 1 + MAX_FORMS
     assert sum(len(term.terms) if isinstance(term, OneOf) else 1 for term in extra) <= MAX_FORMS
+
+
+def test_only_so_many_words_of_a_long_question_are_looked_up() -> None:
+    words = [f"Wagen{first}{second}" for first in "abcdefgh" for second in "klmnopqr"]
+    terms, _ = question_terms(f"Wie ist der {' '.join(words)}?", Terms(*(f"{word}en" for word in words)).find)
+    assert sum(isinstance(term, OneOf) for term in terms) == MAX_WORDS < len(words)
 
 
 def test_a_german_question_finds_the_passage_with_another_form() -> None:

@@ -215,7 +215,7 @@ def _token_terms(token: str, *, keep_stop_words: bool = False) -> tuple[str, ...
 def _word_forms(token: str, keep_stop_words: bool) -> Iterator[str]:
     """A token as a whole and its parts, folded, not stemmed."""
     token = _PLURAL_OF_CAPITALS.sub(r"\1", _CLITIC_ENDING.sub("", token.replace(",", "")))
-    whole = _fold_word(_REMOVED_JOINERS.sub("", token))
+    whole = fold_word(_REMOVED_JOINERS.sub("", token))
     if not keep_stop_words and token not in _ACRONYMS and _is_stop_word(whole, token):
         return
     yield from _whole_forms(token, whole)
@@ -225,7 +225,7 @@ def _word_forms(token: str, keep_stop_words: bool) -> Iterator[str]:
         return
     parts = [part for piece in _JOINERS.split(token) for part in _split_camel_case(piece)]
     if len(parts) > 1:
-        yield from (word for part in parts if len(word := _fold_word(part)) > 1 and word not in STOP_WORDS)
+        yield from (word for part in parts if len(word := fold_word(part)) > 1 and word not in STOP_WORDS)
 
 
 def _is_stop_word(whole: str, token: str) -> bool:
@@ -255,7 +255,7 @@ def _split_camel_case(piece: str) -> Iterable[str]:
     return (piece, *humps) if len(humps) > 1 else humps
 
 
-def _fold_word(word: str) -> str:
+def fold_word(word: str) -> str:
     """Remove case and accents."""
     if word.isascii():
         return word.lower()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
@@ -17,6 +17,21 @@ ExtraTerms: TypeAlias = Mapping[str, float]
 ChunkBoosts: TypeAlias = Callable[[ChunkKeys], Bm25Scores]
 """Chunk keys, (n,) -> what to add to the score of each, (n,) >= 0."""
 NO_EXTRA_TERMS: ExtraTerms = MappingProxyType({})
+
+
+class OneOf(str):
+    """A term of a query that stands for several words of the analyzer: each of them counts as the same one."""
+
+    __slots__ = ()
+
+    def __new__(cls, terms: Iterable[str]) -> OneOf:
+        """The analyzer's terms have no white space."""
+        return super().__new__(cls, "\n".join(terms))
+
+    @property
+    def terms(self) -> list[str]:
+        """The terms that it stands for."""
+        return self.split("\n")
 
 
 class LexicalIndex(Protocol):

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ragkit.errors import InvalidOption
-from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkBoosts, ChunkKeys, ExtraTerms
+from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkBoosts, ChunkKeys, ExtraTerms, OneOf
 from ragkit.lru_cache import LruCache
 from ragkit.sqlite_columns import read_integer_columns
 
@@ -254,13 +254,14 @@ class Bm25Index:
 
     def _find_rare(self, terms: Iterable[str]) -> frozenset[str]:
         """Those of the terms that are in some chunks, and in at most `MAX_EXTRA_TERM_CHUNKS`."""
-        encoded = {encode_term(term): term for term in terms}
+        joined = frozenset(term for term in terms if isinstance(term, OneOf))
+        encoded = {encode_term(term): term for term in terms if term not in joined}
         if not encoded:
-            return frozenset()
+            return joined
         self._execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.@_terms USING fts5vocab(main, @, row)")
         statement = "SELECT term FROM temp.@_terms WHERE term IN (SELECT value FROM json_each(?)) AND doc <= ?"
         found = self._execute(statement, (json.dumps(list(encoded)), MAX_EXTRA_TERM_CHUNKS))
-        return frozenset(encoded[term] for (term,) in found)
+        return joined.union(encoded[term] for (term,) in found)
 
     def _find_postings(self, term: str, lengths: _LengthTable) -> _Postings:
         """The postings of a term. They are kept: the searches of one question share terms, questions common words."""
@@ -272,6 +273,8 @@ class Bm25Index:
 
     def _read_positions(self, term: str) -> ChunkKeys:
         """Positions of the term, ascending: key * 2**20 + its index in the chunk."""
+        if isinstance(term, OneOf):
+            return np.sort(np.concatenate([self._read_positions(form) for form in term.terms]))
         # One string for all rows: fetching single rows takes three times as long.
         statement = "SELECT group_concat(doc * ? + min(offset, ?)) FROM @_postings WHERE term = ?"
         joined = self._execute(statement, (_POSITIONS_PER_KEY, _POSITIONS_PER_KEY - 1, encode_term(term))).fetchone()[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 ENGLISH = "English"
 _FREQUENT_WORDS = {
@@ -40,6 +41,22 @@ _FREQUENT_WORDS = {
 }
 """The most frequent words, and those that questions begin with. Languages that share most of these have one name."""
 _WORDS = {language: frozenset(words.split()) for language, words in _FREQUENT_WORDS.items()}
+_ASKING_WORDS = {
+    "German": "wie viel viele vielen was wer wem wen wessen wann wo woher wohin wobei wodurch wofür womit woran worauf "
+    "wozu warum weshalb wieso welche welchem welchen welcher welches ob ich mich mir mein meine meinem meinen meiner "
+    "meines du dich dir dein deine deinem deinen deiner wir uns unser unsere unserem unseren man kann kannst können "
+    "darf darfst dürfen muss muß musst müssen soll sollen will möchte gibt denn eigentlich",
+    "Spanish": "qué quién quiénes cuándo cómo dónde cuál cuáles cuánto cuánta cuántos cuántas yo me mi mis tú tu tus "
+    "nosotros nuestro nuestra puedo puede puedes debo debe hay",
+    "French": "qui que quoi quel quelle quels quelles quand où comment combien pourquoi je me mon ma mes tu ton ta "
+    "tes nous notre nos vous votre vos peut puis dois doit est-ce",
+    "Dutch": "wie wat wanneer waar hoe hoeveel waarom welk welke ik mij me mijn jij je jouw wij we ons onze kan kunnen "
+    "mag moet moeten",
+    "Italian": "chi che cosa quando dove come quale quali quanto quanta quanti quante perché io mi mio mia tu tuo tua "
+    "noi nostro può posso devo deve",
+}
+"""Words that ask, persons who ask or are asked, and what they can, may or must: rare in the texts of a language, they
+weigh as much as a name in its questions."""
 _SCRIPTS = (
     ("\u0370", "\u03ff", "Greek"),
     ("\u0400", "\u052f", "Cyrillic script"),
@@ -99,6 +116,12 @@ def detect_question_language(question: str) -> str:
     counts = _count_frequent(_LETTERS.findall(question[:_MAX_CHARS].lower()))
     best = max(counts, key=lambda language: counts[language])
     return best if counts[best] > counts[ENGLISH] else ""
+
+
+@cache
+def asking_words(language: str) -> frozenset[str]:
+    """The words of a question in this language that say nothing of what it is about, in lower case."""
+    return frozenset(_ASKING_WORDS.get(language, "").split())
 
 
 def _count_frequent(words: Sequence[str]) -> dict[str, int]:

@@ -10,6 +10,7 @@ from ragkit.embed.base import MonolingualEmbedder, Row, WeightedEmbedder
 from ragkit.lexical.analyzer import extract_terms, is_mostly_latin
 from ragkit.lexical.base import ExtraTerms
 from ragkit.lexical.document_fields import document_version, period_terms
+from ragkit.lexical.languages import detect_question_language
 from ragkit.lexical.word_forms import question_terms
 from ragkit.records import Hit, Where
 from ragkit.retrieve.base import DENSE, DOCUMENT, LEXICAL, Explanation, Retriever, RetrieverDependencies, ScoredKeys
@@ -22,6 +23,8 @@ DENSE_WEIGHT = 0.55
 OTHER_SCRIPT_DENSE_WEIGHT = 0.001
 """Default weight of the cosines of an embedder for English, for questions in a script other than Latin: they order
 passages that match equally many words, and no others."""
+OTHER_LANGUAGE_DENSE_WEIGHT = 0.3
+"""The same for questions in another language in Latin letters, of which it knows names and some words."""
 
 
 VERSION_DEPTH = 16
@@ -151,8 +154,11 @@ class HybridRetriever(Retriever):
         embedder = self._dependencies.embedder
         if isinstance(embedder, WeightedEmbedder):
             return embedder.dense_weight
-        knows_script = not isinstance(embedder, MonolingualEmbedder) or is_mostly_latin(question)
-        return DENSE_WEIGHT if knows_script else OTHER_SCRIPT_DENSE_WEIGHT
+        if not isinstance(embedder, MonolingualEmbedder):
+            return DENSE_WEIGHT
+        if not is_mostly_latin(question):
+            return OTHER_SCRIPT_DENSE_WEIGHT
+        return OTHER_LANGUAGE_DENSE_WEIGHT if detect_question_language(question) else DENSE_WEIGHT
 
     def _score_contributions(self, candidates: _Candidates, weight: float) -> ScoreArray:
         """Score contributions: (len(candidates.names), n)."""

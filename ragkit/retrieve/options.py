@@ -153,7 +153,7 @@ class HybridOptions(SearchOptions):
 
     dense_weight: float | None = None
     """Weight of the cosines, in [0, 1]; BM25 has the rest. Null: 0.55; 0.75 for `multilingual`; 0.001 if the question
-    is in a script that the embedder was not trained for. Only for `convex`."""
+    is in a script that the embedder was not trained for, 0.3 if in another language. Only for `convex`."""
     document_weight: float = 0.6
     """Weight of the names, titles, periods and versions of documents, >= 0; 0: they do not count. Only for `convex`."""
     hops: int | None = None

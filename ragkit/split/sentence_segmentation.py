@@ -8,6 +8,7 @@ sentence.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -154,12 +155,18 @@ def _detect_wrapped_lines(text: str, lines: Sequence[TextLine], width: int) -> l
 
 
 def wrap_width(text: str, lines: Sequence[TextLine]) -> int:
-    """The width in characters at which the lines of a text are wrapped; 0 if they are not, or are too few to tell."""
+    """The width in characters at which the lines of a text are wrapped; 0 if they are not, or are too few to tell.
+
+    Lines of the most frequent indentation tell: others may be wrapped at a width of their own.
+    """
     pairs = [
         (before, line)
         for before, line in pairwise(lines)
         if not line.after_blank and _is_long(text, before) and not _begins_block(text, before, line)
     ]
+    indents = [(before.text_start - before.start, line.text_start - line.start) for before, line in pairs]
+    [(usual, _), *_] = Counter(both for both in indents if both[0] == both[1]).most_common(1) or [((0, 0), 0)]
+    pairs = [pair for pair, both in zip(pairs, indents, strict=True) if both == usual]
     if len(pairs) < _MIN_WRAPPED_PAIRS:
         return 0
     width = sorted(before.end - before.start for before, _ in pairs)[len(pairs) * 19 // 20]

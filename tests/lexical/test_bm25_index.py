@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragkit.errors import InvalidOption
-from ragkit.lexical.base import ChunkKeys
+from ragkit.lexical.base import ChunkKeys, OneOf
 from ragkit.lexical.bm25_index import _MAX_RECENT_LENGTHS, Bm25Index, _Postings, encode_term
 
 Texts = Mapping[int, Sequence[str]]
@@ -64,6 +64,21 @@ def brute_force(texts: Texts, question: Sequence[str]) -> dict[int, float]:
         for key, count in counts.items():
             scores[key] += weight * idf * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * len(texts[key]) / mean))
     return {key: score for key, score in scores.items() if score > 0}
+
+
+def test_terms_that_stand_for_one_count_as_one_term() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        lexicon = Bm25Index(connection)
+        lexicon.create_tables()
+        lexicon.add([1, 2, 3], [["chose", "mill"], ["chosen", "mill"], ["mill", "mill"]])
+        same = Bm25Index(connection, "same")
+        same.create_tables()
+        same.add([1, 2, 3], [["choose", "mill"], ["choose", "mill"], ["mill", "mill"]])
+        for query, wanted in ((["mill", OneOf(("chose", "chosen"))], ["mill", "choose"]), ([], [])):
+            assert lexicon.search(query, 3) == same.search(wanted, 3)
+        assert lexicon.search([], 3, extra={OneOf(("chose", "chosen")): 0.5}) == same.search(
+            [], 3, extra={"choose": 0.5}
+        )
 
 
 @given(st.text(any_character, min_size=1))

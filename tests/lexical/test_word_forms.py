@@ -1,4 +1,4 @@
-"""Terms of questions in other languages than English: forms by the stem, and no change for English."""
+"""Terms of questions in other languages than English: forms, compounds, words that ask; no change for English."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from ragkit.lexical.analyzer import extract_terms
+from ragkit.lexical.base import OneOf
 from ragkit.lexical.languages import detect_question_language
-from ragkit.lexical.word_forms import FORM_WEIGHT, MAX_FORMS, question_terms
+from ragkit.lexical.word_forms import MAX_FORMS, MAX_WORDS, PART_WEIGHT, content_terms, question_terms
 from ragkit.records import Chunk
 from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 
@@ -55,11 +56,53 @@ def test_the_language_of_a_question_is_detected_by_its_frequent_words(question: 
         ("När ska lägenheter besiktigas?", "lägenheter", "lägenheten"),
     ],
 )
-def test_a_form_with_the_same_stem_is_searched_for_with_less_weight(question: str, word: str, form: str) -> None:
-    terms, forms = question_terms(question, Terms(form, "Vollmacht", "Tribunal").find)
-    (written,) = extract_terms(word)
-    assert written in terms
-    assert forms == {extract_terms(form)[0]: FORM_WEIGHT}
+def test_a_form_with_the_same_stem_counts_as_the_word(question: str, word: str, form: str) -> None:
+    terms, extra = question_terms(question, Terms(form, "Vollmacht", "Tribunal").find)
+    (written,), (found,) = extract_terms(word), extract_terms(form)
+    assert OneOf((written, found)) in terms
+    assert extra == {}
+
+
+@pytest.mark.parametrize(
+    ("question", "word", "form"),
+    [
+        ("Wer wählt den Präsidenten?", "wählt", "gewählt"),
+        ("Darf mir während der Elternzeit gekündigt werden?", "gekündigt", "kündigen"),
+    ],
+)
+def test_a_german_verb_finds_its_forms_with_another_beginning(question: str, word: str, form: str) -> None:
+    terms, _ = question_terms(question, Terms(form).find)
+    assert OneOf((*extract_terms(word), *extract_terms(form))) in terms
+
+
+def test_a_german_noun_has_no_forms_of_a_verb() -> None:
+    terms, _ = question_terms("Wo ist der Markt mit der Marke?", Terms("merkte", "gemarkt").find)
+    assert not any(isinstance(term, OneOf) for term in terms)
+
+
+@pytest.mark.parametrize(
+    ("question", "index", "found"),
+    [
+        ("Wie viele Urlaubstage gibt es?", ("Urlaub", "Tage", "Tag"), {"urlaub", "tage"}),
+        ("Wie hoch ist der Umsatzsteuersatz?", ("Umsatz", "Steuer", "Satz"), {"umsatz", "steuer", "satz"}),
+        ("Wann ist die Forderung verjährt?", ("Verjährungsfrist",), {"verjahrungsfrist"}),
+        ("Wie viele Urlaubstage gibt es?", ("Urlaub",), set()),
+        ("Hoeveel vakantiedagen zijn er?", ("vakantie", "dagen"), {"vakanti", "dagen"}),
+        ("¿Cuándo es el telespectador?", ("tele", "espectador", "spectador"), set()),
+    ],
+)
+def test_the_parts_of_a_compound_are_searched_for_with_less_weight(
+    question: str, index: tuple[str, ...], found: set[str]
+) -> None:
+    _, extra = question_terms(question, Terms(*index).find)
+    assert extra == dict.fromkeys(found, PART_WEIGHT)
+
+
+def test_words_that_only_ask_are_no_terms_in_their_language() -> None:
+    assert content_terms("Wie lange kann ich meinen Kauf widerrufen?") == extract_terms("lange Kauf widerrufen")
+    assert content_terms("¿Cuándo termina el contrato?") == extract_terms("termina el contrato")
+    assert content_terms("Was kann man?") == extract_terms("Was kann man?")
+    assert content_terms("Who was Ernst Mann?") == extract_terms("Who was Ernst Mann?")
 
 
 def test_a_question_in_english_is_left_as_it_is_without_a_look_up() -> None:
@@ -73,9 +116,17 @@ def test_the_number_of_forms_is_bounded() -> None:
     endings = [first + second for first in "abcdefgh" for second in "abcdefgh"]
     index = Terms()
     index.counts = {f"urlaub{ending}": 1 for ending in endings} | {"urlaubs": 9, "urlaube": 8}
-    _, forms = question_terms("Wie lang ist der Urlaub?", index.find)
-    assert {"urlaubs", "urlaube"} <= forms.keys()
-    assert len(forms) <= MAX_FORMS
+    terms, extra = question_terms("Wie lang ist der Urlaub?", index.find)
+    assert isinstance(terms[-1], OneOf)
+    assert {"urlaubs", "urlaube"} <= set(terms[-1].terms)
+    assert len(terms[-1].terms) <= 1 + MAX_FORMS
+    assert sum(len(term.terms) if isinstance(term, OneOf) else 1 for term in extra) <= MAX_FORMS
+
+
+def test_only_so_many_words_of_a_long_question_are_looked_up() -> None:
+    words = [f"Wagen{first}{second}" for first in "bcfghjkm" for second in "bfkmpvwx"]
+    terms, _ = question_terms(f"Wie ist der {' '.join(words)}?", Terms(*(f"{word}en" for word in words)).find)
+    assert sum(isinstance(term, OneOf) for term in terms) == MAX_WORDS < len(words)
 
 
 def test_a_german_question_finds_the_passage_with_another_form() -> None:

@@ -250,6 +250,8 @@ def test_a_larger_top_k_only_appends_hits(chunk_texts: list[str], top_k: int) ->
         (None, "en", None, "wing", 0.55),
         (None, "en", None, "крыло wing", 0.001),
         (None, "", None, "крыло wing", 0.55),
+        (None, "en", None, "wie ist der wing", 0.3),
+        (None, "", None, "wie ist der wing", 0.55),
     ],
 )
 def test_the_weight_of_the_cosines_is_the_option_or_that_of_the_embedder(

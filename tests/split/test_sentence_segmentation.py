@@ -203,6 +203,12 @@ def test_a_text_that_is_wrapped_at_a_width_joins_lines_that_continue_with_a_noun
     assert len(sentence_spans(GERMAN)) > len(whole)
 
 
+def test_items_that_are_wrapped_at_a_width_of_their_own_do_not_hide_that_of_the_text() -> None:
+    items = [textwrap.fill(paragraph, 71, subsequent_indent=5 * " ") for paragraph in GERMAN_PARAGRAPHS]
+    text = GERMAN + "\n\n" + "\n\n".join(f"{n}.   {item}" for n, item in enumerate(items, start=1))
+    assert wrap_width(text, list(iter_lines(text))) == wrap_width(GERMAN, list(iter_lines(GERMAN)))
+
+
 def test_lines_that_end_before_the_width_are_not_wrapped() -> None:
     names = "\n".join(f"Pump number {n} of the mill{' beside the river' * (n % 3)}" for n in range(20))
     rows = "\n".join(f"Pump {n:02}   of the old mill   beside the river" for n in range(20))

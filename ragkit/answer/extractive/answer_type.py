@@ -96,7 +96,11 @@ OTHER_NUMBER_WORDS = (
 )
 """Number words of German, French and Spanish that are no words of English."""
 _NUMBER_PATTERN = re.compile(rf"\d+(?:[.,:/]\d+)*|\b(?:{_NUMBER_WORDS}|{OTHER_NUMBER_WORDS})\b")
-_LIST_NUMBER = re.compile(r"\s*\d+(?:\.\d+)*[.)]\s")
+_NUMBERING = re.compile(
+    r"^\s*\(?\d{1,4}(?:\.\d{1,4}){0,4}[.)]\s|(?:§§?|\b(?:abs(?:atz|ätze)?|satz|sätze|nr|nummer|art(?:ikels?)?)\b\.?)\s{0,3}\d{1,5}[a-z]?\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Numbers of items, paragraphs and sections, and references to those of German laws: no amounts."""
 _TOKEN_PATTERN = re.compile(r"\w+(?:[.,:/&'’-]\w+)*")
 
 
@@ -108,10 +112,14 @@ def contains_answer_type(kind: AnswerType, text: str, question: str) -> bool:
     return any(not known.issuperset(_TOKEN_PATTERN.findall(mention)) for mention in _find_mentions(kind, text))
 
 
+def without_numbering(text: str) -> str:
+    """A text without the numbers of items and of sections of laws."""
+    return _NUMBERING.sub(" ", text)
+
+
 def _find_mentions(kind: AnswerType, text: str) -> Iterator[str]:
     """All mentions of a type in a text, in lower case. Words with a capital letter count as names."""
-    number = _LIST_NUMBER.match(text)
-    text = text[number.end() :] if number else text
+    text = without_numbering(text)
     if kind in (AnswerType.DATE, AnswerType.NUMBER):
         pattern = _DATE_PATTERN if kind is AnswerType.DATE else _NUMBER_PATTERN
         yield from (match[0] for match in pattern.finditer(text.lower()))

@@ -10,6 +10,7 @@ import numpy as np
 
 from ragkit.answer.base import Searcher
 from ragkit.lexical.analyzer import extract_terms
+from ragkit.lexical.word_forms import content_terms, find_forms
 
 _PREFIX_LENGTH = 5
 """Words with a common prefix of this many letters are assumed to be related (settle, settlement)."""
@@ -28,8 +29,8 @@ class QuestionTerms:
     """The terms of a question, weighted by the searcher's inverse document frequencies; the weights sum to 1."""
 
     def __init__(self, question: str, searcher: Searcher) -> None:
-        """Calls `searcher.term_weights` once."""
-        terms = extract_terms(question)
+        """Calls `searcher.term_weights` once; `find_terms` too for a question in another language than English."""
+        terms = content_terms(question)
         self.terms: frozenset[str] = frozenset(terms)
         """Every term of the question; empty for a question without words."""
         self.name_terms = self.terms & capitalized_terms(question)
@@ -39,26 +40,35 @@ class QuestionTerms:
         self.bigrams = frozenset(pairwise(terms))
         """Adjacent term pairs of the question."""
         self._weights = _normalized_weights(sorted(self.terms), searcher)
+        forms, _ = find_forms(question, searcher.find_terms)
+        self._forms = {form: term for term, own in forms.items() for form in own}
         self._prefixes = {
             term: term[:_PREFIX_LENGTH] for term in self.terms if term.isalpha() and len(term) >= _PREFIX_LENGTH - 1
         }
 
     def coverage(self, present: Set[str]) -> float:
         """The total weight of the question's terms that are in `present`, in [0, 1]."""
-        return sum(weight for term, weight in self._weights.items() if term in present)
+        known = self._with_forms(present)
+        return sum(weight for term, weight in self._weights.items() if term in known)
 
     def prefix_coverage(self, present: Set[str]) -> float:
         """The total weight of the terms that are absent while a term with the same prefix is present, in [0, 1]."""
+        present = self._with_forms(present)
         prefixes = {term[:_PREFIX_LENGTH] for term in present}
         prefixes |= {term[: _PREFIX_LENGTH - 1] for term in present if len(term) == _PREFIX_LENGTH}
         return sum(self._weights[t] for t, prefix in self._prefixes.items() if t not in present and prefix in prefixes)
 
     def missing(self, present: Set[str]) -> frozenset[str]:
         """The terms that are absent while no term with the same prefix is present."""
+        present = self._with_forms(present)
         prefixes = {term[:_PREFIX_LENGTH] for term in present}
         prefixes |= {term[: _PREFIX_LENGTH - 1] for term in present if len(term) == _PREFIX_LENGTH}
         absent = self.terms - present
         return frozenset(term for term in absent if self._prefixes.get(term) not in prefixes)
+
+    def _with_forms(self, present: Set[str]) -> Set[str]:
+        """The terms, and those of the question that they are forms of."""
+        return present | {self._forms[form] for form in self._forms.keys() & present} if self._forms else present
 
     def name_coverage(self, present: Set[str]) -> float:
         """The weighted share of the question's names and numbers that are in `present`, in [0, 1]; 0 without names."""

@@ -23,6 +23,7 @@ from ragkit.answer.extractive.answer_type import (
     AnswerType,
     contains_answer_type,
     detect_answer_type,
+    without_numbering,
 )
 from ragkit.answer.extractive.named_rows import named_rows_first, row_names
 from ragkit.answer.extractive.question_kind import QuestionKind, asked_term, detect_question_kinds
@@ -104,6 +105,8 @@ FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
 """The weight of each feature. All are fitted except the last three, which are set by hand."""
 _EMBEDDING_FEATURES = ("meaning", "meaning_before", "meaning_after")
 _LEXICAL_FEATURES = tuple(name for name in FEATURE_WEIGHTS if name not in _EMBEDDING_FEATURES)
+_SECTION_NUMBER = re.compile(r"\A\W{0,3}\d[\d.]{0,12}[a-z]?\)?\s+")
+"""Of a heading: `§ 242 Diebstahl`, `3.2 Installation`."""
 _MIN_SQUARE = 0.01  # of the length of the sum of two opposite vectors
 _FITTED_SPAN = 0.608
 """`ScoreCalibration.span` of the embedder that the weights were fitted with, the included one."""
@@ -282,8 +285,8 @@ class _LexicalScorer:
         return self._is_yes_no or not present <= self._question_terms.terms
 
     def _heading_match(self, heading_context: str) -> float:
-        """The share of the terms of the lowest heading that are in the question."""
-        heading = extract_terms(heading_context.rpartition(" > ")[2])
+        """The share of the terms of the lowest heading, without its number, that are in the question."""
+        heading = extract_terms(_SECTION_NUMBER.sub("", heading_context.rpartition(" > ")[2]))
         return len(self._question_terms.terms.intersection(heading)) / len(heading) if heading else 0.0
 
     def _coverage_with_neighbour(self, i: int, neighbour: int) -> float:
@@ -321,7 +324,6 @@ _POLARITY = re.compile(
     re.IGNORECASE,
 )
 _DIGITS = re.compile(rf"\d|\b(?:{OTHER_NUMBER_WORDS})\b", re.IGNORECASE)
-_ITEM_NUMBERS = re.compile(r"^\d{1,3}[.)]\s", re.MULTILINE)
 _DEFAULT = re.compile(r"\bdefaults?\b|\bby default\b|\bunless\b|\bnormally\b|\bstandardm", re.IGNORECASE)
 _AUTHOR = re.compile(
     r"\b(?:written|developed|created|designed|implemented|conceived|invented|founded|maintained|authored?) by\b"
@@ -378,7 +380,7 @@ class _KindFeatures:
         if QuestionKind.YES_NO in kinds:
             row["polarity"] = float(_POLARITY.search(text) is not None)
         if QuestionKind.NUMBER in kinds:
-            row["digits"] = float(_DIGITS.search(_ITEM_NUMBERS.sub("", f"{unit.lead}\n{unit.body}")) is not None)
+            row["digits"] = float(_DIGITS.search(without_numbering(f"{unit.lead}\n{unit.body}")) is not None)
         if self._wants_default:
             row["default"] = float(_DEFAULT.search(text) is not None)
         if QuestionKind.FILE in kinds:

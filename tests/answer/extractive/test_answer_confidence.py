@@ -121,6 +121,19 @@ def test_what_is_said_of_others_is_no_answer_about_a_name_that_no_document_has(
 
 
 @pytest.mark.parametrize(
+    ("known", "unknown"),
+    [
+        ("Wie viele Fahrzeuge hat der Hafen?", "Wie viele Kaninchen hat der Hafen?"),
+        ("Wie viele Schlepper hat der Hafen?", "Wie viele Kutscher hat der Hafen?"),
+        ("Wie viele Hafenschlepper gibt es?", "Wie viele Hafenkutscher gibt es?"),
+    ],
+)
+def test_a_german_question_with_a_noun_that_no_document_has_is_less_likely_answered(known: str, unknown: str) -> None:
+    agent = RAGAgent.from_documents([Document("Der Hafen hat 9 Fahrzeuge und 17 Schlepper. Die Uhr ist alt.")])
+    assert agent.ask(known).evidence > 1.5 * agent.ask(unknown).evidence
+
+
+@pytest.mark.parametrize(
     ("question", "text", "is_other"),
     [
         ("What does the Toll Act 1988 extend?", "The Toll Act 1998 extends the powers of the millers.", True),

@@ -55,6 +55,8 @@ def test_the_answer_type_is_determined_by_the_words_of_the_question(question: st
         (AnswerType.NUMBER, "Er ist zehn Jahre gültig.", "Wie lange ist er gültig?", True),
         (AnswerType.NUMBER, "Es sind fünfundzwanzigtausend Euro.", "Wie viel?", True),
         (AnswerType.NUMBER, "Das Haus in Leipzig.", "Wie viele?", False),
+        (AnswerType.NUMBER, "(2) Die Mühle öffnet nach § 7 Abs. 2 Satz 1 Nr. 3.", "Wie lange?", False),
+        (AnswerType.NUMBER, "(2) Die Mühle öffnet nach § 7 für 3 Stunden.", "Wie lange?", True),
         (AnswerType.PERSON, "The miller was Ada Quill.", "Who was the miller?", True),
         (AnswerType.PERSON, "It was Ada Quill.", "Who was Ada Quill?", False),
         (AnswerType.PERSON, "The miller was old.", "Who was the miller?", False),

@@ -299,7 +299,7 @@ class _LexicalScorer:
 _COPULA = (
     r"(?:\s*\([^)]{1,60}\)|,[^,]{1,60},)?(?:\s+(?:(?:is|are|was|were) (?:also |simply |basically |just )?(?:an?|the|one"
     r"|any|used|designed|intended|meant|called|that|what|how|where)|means?|refers? to|stands? for|provides?"
-    r"|allows?|lets?"
+    r"|(?:can|may) be used|allows?|lets?"
     r"|denotes?|describes?|represents?|consists? of|enables?|contains?|implements?|specif(?:y|ies)"
     r"|ist|sind|est|sont|es|son)\b"
     r"|\s+[-–—]+\s)"

@@ -118,10 +118,12 @@ def _rows(head: _Names) -> Iterator[LayoutBlock]:
                 rows[below][cell.column] = rows[below][cell.column] or cell.text
     left = {cell.row: cell.x0 for cell in head.table.cells if not cell.column}
     groups: list[_Group] = []
+    if head.names and head.count > 1 and not head.is_repeated:  # whole names, whose lines would stand in several rows
+        yield LayoutBlock("row", _join_names(head.names, []))
     for number, row in enumerate(rows):
         text = clean_page_text(" | ".join(row).rstrip(" |"), join_hyphens=True)
         if number < head.count:
-            if not head.is_repeated:
+            if not head.is_repeated and head.count == 1:
                 yield LayoutBlock("row", text.rstrip(" |"))
             continue
         if head.names and row[0]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from ragkit.load.pages.page import CAPTION, Piece, Rule
-from ragkit.load.pages.tables.rows import merge_rules, split_pieces, visual_rows
+from ragkit.load.pages.tables.rows import merge_rules, split_pieces, sub_piece, visual_rows
 from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, is_value, join_text
 
 LEADER = re.compile(r"(?:\. ?){4,}|…{2,}")
@@ -173,7 +173,8 @@ def _read_run(rows: Sequence[Row], tail: Sequence[Row], lines: Sequence[Rule]) -
         return None, 0
     left, right = min(row[0].x0 for row in rows), max(_extent(row)[1] for row in rows)
     columns = list(itertools.pairwise([left, *itertools.chain.from_iterable(strips), right]))[::2]
-    split = [sorted(_split_row(row, columns), key=lambda piece: piece.x0) for row in rows]
+    below = [*rows[1:], []]
+    split = [sorted(_split_row(*pair, columns), key=lambda piece: piece.x0) for pair in zip(rows, below, strict=True)]
     placed = [_place(row, strips) for row in split]
     for row in itertools.takewhile(lambda row: not _has_values(row), placed):
         _widen_over_lines(row, columns, lines)
@@ -242,7 +243,7 @@ def _values_apart(piece: Piece) -> list[tuple[float, float]]:
     return [(x0, x1) for _, _, x0, x1 in piece.words]
 
 
-def _split_row(row: Row, columns: Sequence[tuple[float, float]]) -> Row:
+def _split_row(row: Row, below: Row, columns: Sequence[tuple[float, float]]) -> Row:
     """The pieces of a row cut between columns; a name that stands over several of them stays whole."""
     edges = [(left[1] + right[0]) / 2 for left, right in itertools.pairwise(columns)]
     if any(is_data(piece.text) for piece in row[1:]):
@@ -251,8 +252,26 @@ def _split_row(row: Row, columns: Sequence[tuple[float, float]]) -> Row:
     for piece in row:
         parts = split_pieces([piece], edges)
         apart = all(b.x0 - a.x1 > MIN_GAP * piece.height for a, b in itertools.pairwise(parts))
-        split += parts if apart or all(_is_aligned(part, columns) for part in parts) else [piece]
+        if len(parts) > 1:
+            split += parts if apart or all(_is_aligned(part, columns) for part in parts) else [piece]
+        else:
+            split += _split_over_names(piece, below)
     return split
+
+
+def _split_over_names(piece: Piece, below: Row) -> Row:
+    """A piece cut into a part above each of the names below it, if all parts end, or all begin, where these do.
+
+    Such names are wider than what stands in their columns, so that no white strip runs between them.
+    """
+    under = [name for name in below if name.x0 < piece.x1 and piece.x0 < name.x1]
+    over = [min(under, key=lambda name: abs(name.x0 + name.x1 - x0 - x1), default=piece) for _, _, x0, x1 in piece.words]
+    cuts = [number for number, name in enumerate(over) if not number or name is not over[number - 1]]
+    parts = [sub_piece(piece, first, last) for first, last in itertools.pairwise([*cuts, len(over)])]
+    pairs = list(zip(parts, under, strict=False))
+    is_whole = len(parts) == len(under)
+    on_right = is_whole and all(abs(part.x1 - name.x1) < ALIGNED for part, name in pairs)
+    return parts if on_right or (is_whole and all(abs(part.x0 - name.x0) < ALIGNED for part, name in pairs)) else [piece]
 
 
 def _is_aligned(piece: Piece, columns: Sequence[tuple[float, float]]) -> bool:

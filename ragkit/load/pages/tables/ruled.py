@@ -287,6 +287,8 @@ class _Grid:
                 if not lines[row] and row not in apart and (is_ruled or row in crossing):
                     owner[row][column] = owner[row][column - 1]
         beside = [self._labels_beside(pieces, column) for column in range(width)]
+        for row, column in self._beside_values(pieces, height, width):
+            beside[column].add(row)
         for row in range(1, height):
             for column in range(width):
                 if (
@@ -305,6 +307,23 @@ class _Grid:
                 if first[0] < row and owner[row - 1][column] != first:
                     owner[row][column] = (row, column)
         return owner
+
+    def _beside_values(self, pieces: Sequence[Piece], height: int, width: int) -> Iterator[tuple[int, int]]:
+        """The fields of rows that no line parts in their columns, one of which has a value in each of the rows."""
+        texts: dict[tuple[int, int], list[str]] = {}
+        for piece in pieces:
+            field = _index(self.ys, piece.middle), _index(self.xs, (piece.x0 + piece.x1) / 2)
+            texts.setdefault(field, []).append(piece.text)
+        runs: dict[tuple[int, int], list[int]] = {}
+        for column in range(width):
+            lines = [row for row in range(1, height) if self._has_line(self.rows, self.ys[row], column, upright=False)]
+            for first, end in pairwise([0, *lines, height]):
+                if end - first > 1 and all((row, column) in texts for row in range(first, end)):
+                    runs.setdefault((first, end), []).append(column)
+        for (first, end), columns in runs.items():
+            found = [[texts[row, column] for row in range(first, end)] for column in columns]
+            if any(max(map(len, cells)) == 1 and 2 * sum(is_data(*cell) for cell in cells) > len(cells) for cells in found):
+                yield from ((row, column) for row in range(first + 1, end) for column in columns)
 
     def _labels_beside(self, pieces: Sequence[Piece], column: int) -> set[int]:
         """The rows whose line of text in a column without lines is theirs alone: labels beside the lines of a table.

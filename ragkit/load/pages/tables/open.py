@@ -29,6 +29,8 @@ MIN_GAP = 0.4
 """The gap between two names, as a share of their height, if not each stands on its column."""
 ALIGNED = 2.0
 """Points that a name is off its column, at most."""
+MAX_GAP = 6.0
+"""The gap between two rows, as a multiple of their height, if the values of one stand below the texts of the other."""
 Row = list[Piece]
 
 
@@ -99,7 +101,8 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
         row = rows[number]
         before = rows[number - 1]
         height = max(row[0].height, 4)
-        if min(p.top for p in row) - max(p.bottom for p in before) > 2.2 * height:
+        gap = min(p.top for p in row) - max(p.bottom for p in before)
+        if gap > 2.2 * height and (gap > MAX_GAP * height or not _stands_below(row, rows[end - 1])):
             break
         if is_table[number]:
             low, high = _extent(row)
@@ -120,6 +123,13 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
         if is_prose(piece) and is_wide and piece.x1 > values:
             break
     return end
+
+
+def _stands_below(row: Row, above: Row) -> bool:
+    """Whether a row of values has one below most texts of the table row above it."""
+    values = [piece for piece in row if is_data(piece.text)]
+    covered = [text for text in above[1:] if any(piece.x0 < text.x1 and text.x0 < piece.x1 for piece in values)]
+    return len(covered) > 2 and len(covered) >= 0.75 * max(len(above) - 1, len(values))
 
 
 def _is_table_row(row: Row) -> bool:

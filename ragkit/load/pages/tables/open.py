@@ -129,7 +129,7 @@ def _stands_below(row: Row, above: Row) -> bool:
     """Whether a row of values has one below most texts of the table row above it."""
     values = [piece for piece in row if is_data(piece.text)]
     covered = [text for text in above[1:] if any(piece.x0 < text.x1 and text.x0 < piece.x1 for piece in values)]
-    return len(covered) > 2 and len(covered) >= 0.75 * max(len(above) - 1, len(values))
+    return len(covered) > 2 and len(covered) >= max(0.75 * (len(above) - 1), 0.5 * len(values))
 
 
 def _is_table_row(row: Row) -> bool:

@@ -104,7 +104,9 @@ class _Grid:
         bottom = max(rule.bottom for rule in [*rows, *columns])
         self.box = left, top, right, bottom
         self.xs = _positions([left, right, *(rule.x0 for rule in columns)])
-        self.ys = _positions([top, bottom, *(rule.top for rule in rows)])
+        starts = sorted(rule.top for rule in columns)
+        heads = [a for a, _, b in zip(starts, starts[1:], starts[2:], strict=False) if b - a < 1]  # below spanning names
+        self.ys = _positions([top, bottom, *(rule.top for rule in rows), *heads])
 
     def holds(self, piece: Piece) -> bool:
         """Whether a piece is between the outer lines, or on them."""
@@ -297,7 +299,7 @@ class _Grid:
                     and not self._has_line(self.rows, self.ys[row], column, upright=False)
                 ):
                     above = owner[row - 1][column]
-                    if above[1] == column:
+                    if above[1] == column and owner[row - 1].count(above) == owner[row].count((row, column)):
                         owner[row][column] = above
                 elif owner[row][column][1] < column:
                     owner[row][column] = owner[row][column - 1]

@@ -348,22 +348,23 @@ class _Grid:
         return beside if len(beside) >= max(3, len(inside) - 1) else set()
 
     def _rows_apart(self, pieces: Sequence[Piece], column: int) -> set[int]:
-        """The rows of one line with a text on each side of the left edge of a column, and a wide gap between them."""
+        """The rows with texts on each side of the left edge of a column, some beside each other, and a wide gap between."""
         rows: dict[int, list[Piece]] = {}
         for piece in pieces:
             if self.xs[column - 1] < (piece.x0 + piece.x1) / 2 < self.xs[column + 1]:
                 rows.setdefault(_index(self.ys, piece.middle), []).append(piece)
         edge = self.xs[column]
-        return {
-            row
-            for row, (left, *others) in (
-                (row, sorted(found, key=lambda piece: piece.x0)) for row, found in rows.items()
-            )
-            if len(others) == 1
-            and abs(left.middle - others[0].middle) < 0.5 * left.height
-            and left.x1 < edge + 1
-            and others[0].x0 > max(edge - 1, left.x1 + 1.5 * left.height)
-        }
+        apart: set[int] = set()
+        for row, found in rows.items():
+            left = [piece for piece in found if piece.x0 + piece.x1 < 2 * edge]
+            right = [piece for piece in found if piece.x0 + piece.x1 >= 2 * edge]
+            if not left or not right:
+                continue
+            gap = min(piece.x0 for piece in right) - max(piece.x1 for piece in left)
+            is_beside = any(abs(a.middle - b.middle) < 0.5 * a.height for a in left for b in right)
+            if is_beside and gap > 1.5 * left[0].height and max(p.x1 for p in left) < edge + 1 < min(p.x0 for p in right) + 2:
+                apart.add(row)
+        return apart
 
     def _has_line(self, rules: Sequence[Rule], at: float, number: int, *, upright: bool) -> bool:
         edges = self.ys if upright else self.xs

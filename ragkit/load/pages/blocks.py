@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from ragkit.load.pages.layout import PageLayout, PdfLine
 from ragkit.load.pages.tables.table import (
@@ -119,7 +120,7 @@ def _rows(head: _Names) -> Iterator[LayoutBlock]:
     left = {cell.row: cell.x0 for cell in head.table.cells if not cell.column}
     groups: list[_Group] = []
     if head.names and head.count > 1 and not head.is_repeated:  # whole names, whose lines would stand in several rows
-        yield LayoutBlock("row", _join_names(head.names, []))
+        yield LayoutBlock("row", _join_names(list(_short_names(head.names)), []))
     for number, row in enumerate(rows):
         text = clean_page_text(" | ".join(row).rstrip(" |"), join_hyphens=True)
         if number < head.count:
@@ -144,6 +145,16 @@ def _update_groups(groups: list[_Group], row: Sequence[str], x0: float) -> None:
     for group in groups:
         group.is_indented = group.is_indented or (not group.has_rows and x0 > group.x0 + INDENT)
         group.has_rows = True
+
+
+def _short_names(names: Sequence[str]) -> Iterator[str]:
+    """The names without what stands above the name before as well: `2024 / Q1`, `Q2`."""
+    before: list[str] = []
+    for name in names:
+        parts = name.split(" / ")
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, parts[:-1], strict=False)))
+        yield " / ".join(parts[same:])
+        before = parts
 
 
 def _join_names(names: Sequence[str], groups: Sequence[str]) -> str:

@@ -100,7 +100,7 @@ def _find_names(table: PdfTable, before: _Names | None, *, is_first: bool) -> _N
     if before is not None and before.names and before.lines_below <= MAX_LINES_BETWEEN:
         if names and names == before.names:
             return _Names(table, names, count, is_repeated=is_first and before.lines_below == 0)
-        is_next = before.lines_below == 0 and before.table.column_count == table.column_count
+        is_next = is_first and before.lines_below == 0 and before.table.column_count == table.column_count
         if not count or (is_next and not is_numeric(table)):
             goes_on = names_from(before.table, before.names, table)
             names, count = (goes_on, 0) if goes_on else (names, count)

@@ -361,9 +361,8 @@ class _Grid:
             if not left or not right:
                 continue
             gap = min(piece.x0 for piece in right) - max(piece.x1 for piece in left)
-            is_beside = any(abs(a.middle - b.middle) < 0.5 * a.height for a in left for b in right)
             room = 0.5 if min(len(visual_rows(left)), len(visual_rows(right))) > 1 else 1.5  # not one gap between words
-            if is_beside and gap > room * left[0].height and max(p.x1 for p in left) < edge + 1 < min(p.x0 for p in right) + 2:
+            if gap > room * left[0].height and any(abs(a.middle - b.middle) < 0.5 * a.height for a in left for b in right):
                 apart.add(row)
         return apart
 

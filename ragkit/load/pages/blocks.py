@@ -23,7 +23,8 @@ from ragkit.load.shared.layout_blocks import LayoutBlock
 MAX_REPEATED = 40
 """Characters of a cell of several rows that each of them repeats; a longer text stands in the first."""
 
-
+MAX_NAME = 200
+"""Characters of a column name of several rows; a longer one is not certain."""
 INDENT = 2.0
 """Points that a row is indented against the label that heads it, at least."""
 MAX_LINES_BETWEEN = 4
@@ -119,12 +120,13 @@ def _rows(head: _Names) -> Iterator[LayoutBlock]:
                 rows[below][cell.column] = rows[below][cell.column] or cell.text
     left = {cell.row: cell.x0 for cell in head.table.cells if not cell.column}
     groups: list[_Group] = []
-    if head.names and head.count > 1 and not head.is_repeated:  # whole names, whose lines would stand in several rows
-        yield LayoutBlock("row", _join_names(list(_short_names(head.names)), []))
+    names = _whole_names(head)
+    if names and not head.is_repeated:
+        yield LayoutBlock("row", _join_names(names, []))
     for number, row in enumerate(rows):
         text = clean_page_text(" | ".join(row).rstrip(" |"), join_hyphens=True)
         if number < head.count:
-            if not head.is_repeated and head.count == 1:
+            if not (head.is_repeated or names):
                 yield LayoutBlock("row", text.rstrip(" |"))
             continue
         if head.names and row[0]:
@@ -147,14 +149,22 @@ def _update_groups(groups: list[_Group], row: Sequence[str], x0: float) -> None:
         group.has_rows = True
 
 
-def _short_names(names: Sequence[str]) -> Iterator[str]:
-    """The names without what stands above the name before as well: `2024 / Q1`, `Q2`."""
+def _whole_names(head: _Names) -> list[str]:
+    """The names of a table of numbers that stand in several rows, each whole; [] where its rows say more.
+
+    What stands above several names is said once: `2024 / Q1`, `Q2`.
+    """
+    if head.count < 2 or not is_numeric(head.table, head.count) or max(map(len, head.names)) > MAX_NAME:
+        return []
+    names: list[str] = []
     before: list[str] = []
-    for name in names:
+    for name in head.names:
         parts = name.split(" / ")
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, parts[:-1], strict=False)))
-        yield " / ".join(parts[same:])
+        names.append(" / ".join(parts[same:]))
         before = parts
+    length = sum(len(cell.text.replace(" / ", "")) for cell in head.table.cells if cell.row < head.count)
+    return names if len("".join(names).replace(" / ", "")) >= length else []
 
 
 def _join_names(names: Sequence[str], groups: Sequence[str]) -> str:

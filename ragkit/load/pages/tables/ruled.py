@@ -104,7 +104,7 @@ class _Grid:
         bottom = max(rule.bottom for rule in [*rows, *columns])
         self.box = left, top, right, bottom
         self.xs = _positions([left, right, *(rule.x0 for rule in columns)])
-        starts = sorted(rule.top for rule in columns)
+        starts = sorted(rule.top for rule in columns if rule.bottom > bottom - NEAR)
         heads = [a for a, _, b in zip(starts, starts[1:], starts[2:], strict=False) if b - a < 1]  # below spanning names
         self.ys = _positions([top, bottom, *(rule.top for rule in rows), *heads])
 

@@ -23,7 +23,7 @@ from ragkit.load.shared.layout_blocks import LayoutBlock
 MAX_REPEATED = 40
 """Characters of a cell of several rows that each of them repeats; a longer text stands in the first."""
 
-MAX_NAME = 200
+MAX_NAME = 120
 """Characters of a column name of several rows; a longer one is not certain."""
 INDENT = 2.0
 """Points that a row is indented against the label that heads it, at least."""

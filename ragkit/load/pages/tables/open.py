@@ -32,7 +32,7 @@ ALIGNED = 2.0
 MAX_GAP = 6.0
 """The gap between two rows, as a multiple of their height, if the values of one stand below the texts of the other."""
 MIN_VALUES = 3
-"""Rows of values, at least, that tell the columns of a table alone."""
+"""Rows of a label and values, at least, that tell the columns of a table alone."""
 Row = list[Piece]
 
 
@@ -223,7 +223,7 @@ def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
     """The white strips between columns, from left to right."""
     most = max(len(row) for row in rows)
     full = [row for row in rows if len(row) >= max(2, 0.5 * most)]
-    values = [row for row in full if any(is_value(piece.text) for piece in row[1:])]
+    values = [row for row in full if not is_value(row[0].text) and any(is_value(piece.text) for piece in row[1:])]
     body = values if len(values) >= MIN_VALUES else full  # names may stand over several columns
     left = int(min(row[0].x0 for row in body))
     right = int(max(_extent(row)[1] for row in body)) + 1

@@ -279,13 +279,14 @@ def _split_over_names(piece: Piece, below: Row) -> Row:
     Such names are wider than what stands in their columns, so that no white strip runs between them.
     """
     under = [name for name in below if name.x0 < piece.x1 and piece.x0 < name.x1]
-    over = [min(under, key=lambda name: abs(name.x0 + name.x1 - x0 - x1), default=piece) for _, _, x0, x1 in piece.words]
+    over = [min(under, key=lambda name: abs(name.x0 + name.x1 - a - b), default=piece) for _, _, a, b in piece.words]
     cuts = [number for number, name in enumerate(over) if not number or name is not over[number - 1]]
     parts = [sub_piece(piece, first, last) for first, last in itertools.pairwise([*cuts, len(over)])]
-    pairs = list(zip(parts, under, strict=False))
-    is_whole = len(parts) == len(under)
-    on_right = is_whole and all(abs(part.x1 - name.x1) < ALIGNED for part, name in pairs)
-    return parts if on_right or (is_whole and all(abs(part.x0 - name.x0) < ALIGNED for part, name in pairs)) else [piece]
+    if len(parts) != len(under):
+        return [piece]
+    begins = all(abs(part.x0 - name.x0) < ALIGNED for part, name in zip(parts, under, strict=True))
+    ends = all(abs(part.x1 - name.x1) < ALIGNED for part, name in zip(parts, under, strict=True))
+    return parts if begins or ends else [piece]
 
 
 def _is_aligned(piece: Piece, columns: Sequence[tuple[float, float]]) -> bool:

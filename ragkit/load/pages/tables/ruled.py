@@ -105,7 +105,8 @@ class _Grid:
         self.box = left, top, right, bottom
         self.xs = _positions([left, right, *(rule.x0 for rule in columns)])
         starts = sorted(rule.top for rule in columns if rule.bottom > bottom - NEAR)
-        heads = [a for a, _, b in zip(starts, starts[1:], starts[2:], strict=False) if b - a < 1]  # below spanning names
+        # where three or more of them begin, names stand below others that span their columns
+        heads = [first for first, third in zip(starts, starts[2:], strict=False) if third - first < 1]
         self.ys = _positions([top, bottom, *(rule.top for rule in rows), *heads])
 
     def holds(self, piece: Piece) -> bool:
@@ -323,8 +324,8 @@ class _Grid:
                 if end - first > 1 and all((row, column) in texts for row in range(first, end)):
                     runs.setdefault((first, end), []).append(column)
         for (first, end), columns in runs.items():
-            found = [[texts[row, column] for row in range(first, end)] for column in columns]
-            if any(max(map(len, cells)) == 1 and 2 * sum(is_data(*cell) for cell in cells) > len(cells) for cells in found):
+            found = [[" ".join(texts[row, column]) for row in range(first, end)] for column in columns]
+            if any(2 * sum(map(is_data, cells)) > len(cells) for cells in found):
                 yield from ((row, column) for row in range(first + 1, end) for column in columns)
 
     def _labels_beside(self, pieces: Sequence[Piece], column: int) -> set[int]:
@@ -348,7 +349,7 @@ class _Grid:
         return beside if len(beside) >= max(3, len(inside) - 1) else set()
 
     def _rows_apart(self, pieces: Sequence[Piece], column: int) -> set[int]:
-        """The rows with texts on each side of the left edge of a column, some beside each other, and a wide gap between."""
+        """The rows with texts on each side of the left edge of a column, beside each other and far from each other."""
         rows: dict[int, list[Piece]] = {}
         for piece in pieces:
             if self.xs[column - 1] < (piece.x0 + piece.x1) / 2 < self.xs[column + 1]:
@@ -362,7 +363,8 @@ class _Grid:
                 continue
             gap = min(piece.x0 for piece in right) - max(piece.x1 for piece in left)
             room = 0.5 if min(len(visual_rows(left)), len(visual_rows(right))) > 1 else 1.5  # not one gap between words
-            if gap > room * left[0].height and any(abs(a.middle - b.middle) < 0.5 * a.height for a in left for b in right):
+            is_beside = any(abs(a.middle - b.middle) < 0.5 * a.height for a in left for b in right)
+            if is_beside and gap > room * left[0].height:
                 apart.add(row)
         return apart
 

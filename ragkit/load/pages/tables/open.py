@@ -224,7 +224,12 @@ def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
     most = max(len(row) for row in rows)
     full = [row for row in rows if len(row) >= max(2, 0.5 * most)]
     values = [row for row in full if not is_value(row[0].text) and any(is_value(piece.text) for piece in row[1:])]
-    body = values if len(values) >= MIN_VALUES else full  # names may stand over several columns
+    strips = _find_strips(full)
+    behind = _find_strips(values) if len(values) >= MIN_VALUES else []  # names may stand over several columns
+    return behind if len(behind) > len(strips) else strips
+
+
+def _find_strips(body: Sequence[Row]) -> list[tuple[float, float]]:
     left = int(min(row[0].x0 for row in body))
     right = int(max(_extent(row)[1] for row in body)) + 1
     counts = [0] * (right - left + 2)

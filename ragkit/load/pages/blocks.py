@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from ragkit.load.pages.layout import PageLayout, PdfLine
 from ragkit.load.pages.tables.table import (
@@ -22,7 +23,8 @@ from ragkit.load.shared.layout_blocks import LayoutBlock
 MAX_REPEATED = 40
 """Characters of a cell of several rows that each of them repeats; a longer text stands in the first."""
 
-
+MAX_NAME = 120
+"""Characters of a column name of several rows; a longer one is not certain."""
 INDENT = 2.0
 """Points that a row is indented against the label that heads it, at least."""
 MAX_LINES_BETWEEN = 4
@@ -99,7 +101,7 @@ def _find_names(table: PdfTable, before: _Names | None, *, is_first: bool) -> _N
     if before is not None and before.names and before.lines_below <= MAX_LINES_BETWEEN:
         if names and names == before.names:
             return _Names(table, names, count, is_repeated=is_first and before.lines_below == 0)
-        is_next = before.lines_below == 0 and before.table.column_count == table.column_count
+        is_next = is_first and before.lines_below == 0 and before.table.column_count == table.column_count
         if not count or (is_next and not is_numeric(table)):
             goes_on = names_from(before.table, before.names, table)
             names, count = (goes_on, 0) if goes_on else (names, count)
@@ -118,10 +120,13 @@ def _rows(head: _Names) -> Iterator[LayoutBlock]:
                 rows[below][cell.column] = rows[below][cell.column] or cell.text
     left = {cell.row: cell.x0 for cell in head.table.cells if not cell.column}
     groups: list[_Group] = []
+    names = _whole_names(head)
+    if names and not head.is_repeated:
+        yield LayoutBlock("row", _join_names(names, []))
     for number, row in enumerate(rows):
         text = clean_page_text(" | ".join(row).rstrip(" |"), join_hyphens=True)
         if number < head.count:
-            if not head.is_repeated:
+            if not (head.is_repeated or names):
                 yield LayoutBlock("row", text.rstrip(" |"))
             continue
         if head.names and row[0]:
@@ -142,6 +147,24 @@ def _update_groups(groups: list[_Group], row: Sequence[str], x0: float) -> None:
     for group in groups:
         group.is_indented = group.is_indented or (not group.has_rows and x0 > group.x0 + INDENT)
         group.has_rows = True
+
+
+def _whole_names(head: _Names) -> list[str]:
+    """The names of a table of numbers that stand in several rows, each whole; [] where its rows say more.
+
+    What stands above several names is said once: `2024 / Q1`, `Q2`.
+    """
+    if head.count < 2 or not is_numeric(head.table, head.count) or max(map(len, head.names)) > MAX_NAME:
+        return []
+    names: list[str] = []
+    before: list[str] = []
+    for name in head.names:
+        parts = name.split(" / ")
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, parts[:-1], strict=False)))
+        names.append(" / ".join(parts[same:]))
+        before = parts
+    length = sum(len(cell.text.replace(" / ", "")) for cell in head.table.cells if cell.row < head.count)
+    return names if len("".join(names).replace(" / ", "")) >= length else []
 
 
 def _join_names(names: Sequence[str], groups: Sequence[str]) -> str:

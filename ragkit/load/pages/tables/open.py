@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from ragkit.load.pages.page import CAPTION, Piece, Rule
-from ragkit.load.pages.tables.rows import merge_rules, split_pieces, visual_rows
+from ragkit.load.pages.tables.rows import merge_rules, split_pieces, sub_piece, visual_rows
 from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, is_value, join_text
 
 LEADER = re.compile(r"(?:\. ?){4,}|…{2,}")
@@ -29,6 +29,10 @@ MIN_GAP = 0.4
 """The gap between two names, as a share of their height, if not each stands on its column."""
 ALIGNED = 2.0
 """Points that a name is off its column, at most."""
+MAX_GAP = 6.0
+"""The gap between two rows, as a multiple of their height, if the values of one stand below the texts of the other."""
+MIN_VALUES = 3
+"""Rows of a label and values, at least, that tell the columns of a table alone."""
 Row = list[Piece]
 
 
@@ -99,7 +103,8 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
         row = rows[number]
         before = rows[number - 1]
         height = max(row[0].height, 4)
-        if min(p.top for p in row) - max(p.bottom for p in before) > 2.2 * height:
+        gap = min(p.top for p in row) - max(p.bottom for p in before)
+        if gap > 2.2 * height and (gap > MAX_GAP * height or not _stands_below(row, rows[end - 1])):
             break
         if is_table[number]:
             low, high = _extent(row)
@@ -120,6 +125,13 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
         if is_prose(piece) and is_wide and piece.x1 > values:
             break
     return end
+
+
+def _stands_below(row: Row, above: Row) -> bool:
+    """Whether a row of values has one below most texts of the table row above it."""
+    values = [piece for piece in row if is_data(piece.text)]
+    covered = [text for text in above[1:] if any(piece.x0 < text.x1 and text.x0 < piece.x1 for piece in values)]
+    return len(covered) > 2 and len(covered) >= max(0.75 * (len(above) - 1), 0.5 * len(values))
 
 
 def _is_table_row(row: Row) -> bool:
@@ -173,7 +185,8 @@ def _read_run(rows: Sequence[Row], tail: Sequence[Row], lines: Sequence[Rule]) -
         return None, 0
     left, right = min(row[0].x0 for row in rows), max(_extent(row)[1] for row in rows)
     columns = list(itertools.pairwise([left, *itertools.chain.from_iterable(strips), right]))[::2]
-    split = [sorted(_split_row(row, columns), key=lambda piece: piece.x0) for row in rows]
+    below = [*rows[1:], []]
+    split = [sorted(_split_row(*pair, columns), key=lambda piece: piece.x0) for pair in zip(rows, below, strict=True)]
     placed = [_place(row, strips) for row in split]
     for row in itertools.takewhile(lambda row: not _has_values(row), placed):
         _widen_over_lines(row, columns, lines)
@@ -209,7 +222,14 @@ def _read_run(rows: Sequence[Row], tail: Sequence[Row], lines: Sequence[Rule]) -
 def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
     """The white strips between columns, from left to right."""
     most = max(len(row) for row in rows)
-    body = [row for row in rows if len(row) >= max(2, 0.5 * most)]
+    full = [row for row in rows if len(row) >= max(2, 0.5 * most)]
+    values = [row for row in full if not is_value(row[0].text) and any(is_value(piece.text) for piece in row[1:])]
+    strips = _find_strips(full)
+    behind = _find_strips(values) if len(values) >= MIN_VALUES else []  # names may stand over several columns
+    return behind if len(behind) > len(strips) else strips
+
+
+def _find_strips(body: Sequence[Row]) -> list[tuple[float, float]]:
     left = int(min(row[0].x0 for row in body))
     right = int(max(_extent(row)[1] for row in body)) + 1
     counts = [0] * (right - left + 2)
@@ -242,7 +262,7 @@ def _values_apart(piece: Piece) -> list[tuple[float, float]]:
     return [(x0, x1) for _, _, x0, x1 in piece.words]
 
 
-def _split_row(row: Row, columns: Sequence[tuple[float, float]]) -> Row:
+def _split_row(row: Row, below: Row, columns: Sequence[tuple[float, float]]) -> Row:
     """The pieces of a row cut between columns; a name that stands over several of them stays whole."""
     edges = [(left[1] + right[0]) / 2 for left, right in itertools.pairwise(columns)]
     if any(is_data(piece.text) for piece in row[1:]):
@@ -251,8 +271,27 @@ def _split_row(row: Row, columns: Sequence[tuple[float, float]]) -> Row:
     for piece in row:
         parts = split_pieces([piece], edges)
         apart = all(b.x0 - a.x1 > MIN_GAP * piece.height for a, b in itertools.pairwise(parts))
-        split += parts if apart or all(_is_aligned(part, columns) for part in parts) else [piece]
+        if len(parts) > 1:
+            split += parts if apart or all(_is_aligned(part, columns) for part in parts) else [piece]
+        else:
+            split += _split_over_names(piece, below)
     return split
+
+
+def _split_over_names(piece: Piece, below: Row) -> Row:
+    """A piece cut into a part above each of the names below it, if all parts end, or all begin, where these do.
+
+    Such names are wider than what stands in their columns, so that no white strip runs between them.
+    """
+    under = [name for name in below if name.x0 < piece.x1 and piece.x0 < name.x1]
+    over = [min(under, key=lambda name: abs(name.x0 + name.x1 - a - b), default=piece) for _, _, a, b in piece.words]
+    cuts = [number for number, name in enumerate(over) if not number or name is not over[number - 1]]
+    parts = [sub_piece(piece, first, last) for first, last in itertools.pairwise([*cuts, len(over)])]
+    if len(parts) != len(under):
+        return [piece]
+    begins = all(abs(part.x0 - name.x0) < ALIGNED for part, name in zip(parts, under, strict=True))
+    ends = all(abs(part.x1 - name.x1) < ALIGNED for part, name in zip(parts, under, strict=True))
+    return parts if begins or ends else [piece]
 
 
 def _is_aligned(piece: Piece, columns: Sequence[tuple[float, float]]) -> bool:

@@ -104,7 +104,10 @@ class _Grid:
         bottom = max(rule.bottom for rule in [*rows, *columns])
         self.box = left, top, right, bottom
         self.xs = _positions([left, right, *(rule.x0 for rule in columns)])
-        self.ys = _positions([top, bottom, *(rule.top for rule in rows)])
+        starts = sorted(rule.top for rule in columns if rule.bottom > bottom - NEAR)
+        # where three or more of them begin, names stand below others that span their columns
+        heads = [first for first, third in zip(starts, starts[2:], strict=False) if third - first < 1]
+        self.ys = _positions([top, bottom, *(rule.top for rule in rows), *heads])
 
     def holds(self, piece: Piece) -> bool:
         """Whether a piece is between the outer lines, or on them."""
@@ -287,6 +290,8 @@ class _Grid:
                 if not lines[row] and row not in apart and (is_ruled or row in crossing):
                     owner[row][column] = owner[row][column - 1]
         beside = [self._labels_beside(pieces, column) for column in range(width)]
+        for row, column in self._beside_values(pieces, height, width):
+            beside[column].add(row)
         for row in range(1, height):
             for column in range(width):
                 if (
@@ -295,7 +300,7 @@ class _Grid:
                     and not self._has_line(self.rows, self.ys[row], column, upright=False)
                 ):
                     above = owner[row - 1][column]
-                    if above[1] == column:
+                    if above[1] == column and owner[row - 1].count(above) == owner[row].count((row, column)):
                         owner[row][column] = above
                 elif owner[row][column][1] < column:
                     owner[row][column] = owner[row][column - 1]
@@ -305,6 +310,23 @@ class _Grid:
                 if first[0] < row and owner[row - 1][column] != first:
                     owner[row][column] = (row, column)
         return owner
+
+    def _beside_values(self, pieces: Sequence[Piece], height: int, width: int) -> Iterator[tuple[int, int]]:
+        """The fields of rows that no line parts in their columns, one of which has a value in each of the rows."""
+        texts: dict[tuple[int, int], list[str]] = {}
+        for piece in pieces:
+            field = _index(self.ys, piece.middle), _index(self.xs, (piece.x0 + piece.x1) / 2)
+            texts.setdefault(field, []).append(piece.text)
+        runs: dict[tuple[int, int], list[int]] = {}
+        for column in range(width):
+            lines = [row for row in range(1, height) if self._has_line(self.rows, self.ys[row], column, upright=False)]
+            for first, end in pairwise([0, *lines, height]):
+                if end - first > 1 and all((row, column) in texts for row in range(first, end)):
+                    runs.setdefault((first, end), []).append(column)
+        for (first, end), columns in runs.items():
+            found = [[" ".join(texts[row, column]) for row in range(first, end)] for column in columns]
+            if any(2 * sum(map(is_data, cells)) > len(cells) for cells in found):
+                yield from ((row, column) for row in range(first + 1, end) for column in columns)
 
     def _labels_beside(self, pieces: Sequence[Piece], column: int) -> set[int]:
         """The rows whose line of text in a column without lines is theirs alone: labels beside the lines of a table.
@@ -327,22 +349,24 @@ class _Grid:
         return beside if len(beside) >= max(3, len(inside) - 1) else set()
 
     def _rows_apart(self, pieces: Sequence[Piece], column: int) -> set[int]:
-        """The rows of one line with a text on each side of the left edge of a column, and a wide gap between them."""
+        """The rows with texts on each side of the left edge of a column, beside each other and far from each other."""
         rows: dict[int, list[Piece]] = {}
         for piece in pieces:
             if self.xs[column - 1] < (piece.x0 + piece.x1) / 2 < self.xs[column + 1]:
                 rows.setdefault(_index(self.ys, piece.middle), []).append(piece)
         edge = self.xs[column]
-        return {
-            row
-            for row, (left, *others) in (
-                (row, sorted(found, key=lambda piece: piece.x0)) for row, found in rows.items()
-            )
-            if len(others) == 1
-            and abs(left.middle - others[0].middle) < 0.5 * left.height
-            and left.x1 < edge + 1
-            and others[0].x0 > max(edge - 1, left.x1 + 1.5 * left.height)
-        }
+        apart: set[int] = set()
+        for row, found in rows.items():
+            left = [piece for piece in found if piece.x0 + piece.x1 < 2 * edge]
+            right = [piece for piece in found if piece.x0 + piece.x1 >= 2 * edge]
+            if not left or not right:
+                continue
+            gap = min(piece.x0 for piece in right) - max(piece.x1 for piece in left)
+            room = 0.5 if min(len(visual_rows(left)), len(visual_rows(right))) > 1 else 1.5  # not one gap between words
+            is_beside = any(abs(a.middle - b.middle) < 0.5 * a.height for a in left for b in right)
+            if is_beside and gap > room * left[0].height:
+                apart.add(row)
+        return apart
 
     def _has_line(self, rules: Sequence[Rule], at: float, number: int, *, upright: bool) -> bool:
         edges = self.ys if upright else self.xs

@@ -242,7 +242,7 @@ def split_at_names(table: PdfTable) -> list[PdfTable]:
         is_new = len(names) > 0.75 * (len(grid[row]) - 1) and not any(
             _DIGITS.search(name) and not _is_label(name) for name in names
         )
-        is_whole = len(names) > 1 and (is_new or not known.isdisjoint(names))
+        is_whole = len(set(names)) > 1 and (is_new or not known.isdisjoint(names))
         if not is_whole or not _names_columns(grid, row) or not is_numeric(table, row + 1):
             continue
         start = row

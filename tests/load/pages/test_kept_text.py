@@ -220,19 +220,23 @@ def test_a_record_of_several_lines_is_one_row(names: str, records: list[tuple[st
     assert ruled(rows, names.split()).split("\n")[1:] == wanted
 
 
-@pytest.mark.parametrize("values_below", [True, False])
-def test_a_label_of_two_lines_is_one_label(values_below: bool) -> None:
-    values = [(1, "55"), (2, "61")]
+@pytest.mark.parametrize(
+    ("label", "values_in"),
+    [
+        (["Damage to vehicles", "and trailers"], 1),
+        (["Damage to vehicles", "and trailers"], 0),
+        (["Fraud in shops and", "by post"], 1),
+        (["Robbery of persons", "on the road"], 0),
+        (["Robbery of shops,", "of kiosks and", "of stations"], 2),
+    ],
+)
+def test_a_label_of_several_lines_is_one_label(label: list[str], values_in: int) -> None:
     rows = [[(0, "Theft"), (1, "412"), (2, "398")]]
-    rows += (
-        [[(0, "Damage to vehicles")], [(0, "and trailers"), *values]]
-        if values_below
-        else [[(0, "Damage to vehicles"), *values], [(0, "and trailers")]]
-    )
+    rows += [[(0, text), *([(1, "55"), (2, "61")] if number == values_in else [])] for number, text in enumerate(label)]
     rows += [[(0, "Arson"), (1, "9"), (2, "12")]]
     assert ruled(rows, ["Offence", "2021", "2022"]).split("\n")[1:] == [
         "Theft | 412 | 398",
-        "Damage to vehicles and trailers | 55 | 61",
+        f"{' '.join(label)} | 55 | 61",
         "Arson | 9 | 12",
     ]
 

@@ -14,6 +14,7 @@ from ragkit.load.shared.loader_utils import build_document, collapse_whitespace,
 from ragkit.load.shared.noise import LEFT_OUT
 from ragkit.load.text.front_matter import find_access
 from ragkit.load.text.program_files import written_words
+from ragkit.load.text.subtitles import is_subtitles, read_subtitles
 from ragkit.load.text.text_markup import HIDERS, latex_table_headings
 from ragkit.records import JSON, Document, Heading
 
@@ -55,6 +56,8 @@ class TextLoader:
         """The text of `data`; invalid bytes are replaced. Raises InvalidOption for an unknown encoding."""
         decoded = decode_bytes(data, self.options.encoding)
         kind = MARKUP_BY_SUFFIX.get(file_suffix(source), "text")
+        if kind == "text" and is_subtitles(decoded.text):
+            return read_subtitles(decoded, source)
         access = find_access(decoded.text)
         text = access.hide(decoded.text)
         if (words := written_words(text)) is not None:

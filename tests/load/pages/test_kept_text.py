@@ -57,6 +57,8 @@ def test_lines_that_differ_in_numbers_stay_at_the_top_of_each_page(line: Callabl
         lambda n: f"The Pump Manual - Page {n + 17} of 40",
         lambda n: f"{n + 17} | The Pump Manual",
         lambda n: f"The Pump Manual\t{n + 47699}",
+        lambda n: f"Ann Bell (Works) The Pump Manual May 12, 2031 {n + 17} / 40",
+        lambda n: f"The Pump Manual 2031 {n + 17} of 40",
     ],
 )
 def test_a_head_with_the_number_of_its_page_leaves_all_pages_but_the_first(line: Callable[[int], str]) -> None:
@@ -68,6 +70,12 @@ def test_a_head_with_the_number_of_its_page_leaves_all_pages_but_the_first(line:
 def test_what_repeats_between_lines_that_stay_is_no_running_head() -> None:
     found = pages(5, lambda n: [f"Letter to {WORDS[n]}", "Pay within thirty days, please.", f"Sum {91 * n}"])
     assert all("Pay within thirty days, please." in text for text in found)
+
+
+@pytest.mark.parametrize("line", [lambda n: f"The Pump Manual {n + 17} / 40 sold", lambda n: f"Pumps: {3 * n} / 40"])
+def test_a_share_that_is_no_page_number_stays(line: Callable[[int], str]) -> None:
+    found = pages(6, lambda n: [line(n)], body=12)
+    assert all(line(n) in text for n, text in enumerate(found))
 
 
 @pytest.mark.parametrize("line", ["The seal of pump {} was found sound.", "Page {}", "Nothing was found."])

@@ -30,13 +30,14 @@ MARKUP_BY_SUFFIX: Mapping[str, str] = {
 
 LATEX_LEVELS: Mapping[str, int] = {
     **{"title": 1, "part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4},
-    **{"paragraph": 5, "subparagraph": 6},
+    **{"frametitle": 4, "paragraph": 5, "subparagraph": 6},
 }
 
 _ASCIIDOC_HEADING = re.compile(r"^(={1,6})[ \t]+(\S.{0,500})$", re.MULTILINE)
 _ORG_HEADING = re.compile(r"^(\*{1,9})[ \t]++(\S.{0,500}?)(?:[ \t]:[\w@#%:]{1,200}:[ \t]*+)?$", re.MULTILINE)
 _LATEX_HEADING = re.compile(
-    r"^[ \t]{0,20}\\(title|part|chapter|(?:sub){0,2}section|(?:sub)?paragraph)\*?(?:\[[^\]\n]{0,200}\])?"
+    r"^[ \t]{0,20}(?:\\(?:clear(?:double)?page|newpage|pagebreak)[ \t]{0,9}){0,3}"
+    r"\\(title|part|chapter|(?:sub){0,2}section|(?:sub)?paragraph|frametitle)\*?[ \t]{0,3}(?:\[[^\]\n]{0,200}\])?"
     r"\{((?:[^{}\n]|\{[^{}\n]{0,200}\}){1,500})\}",
     re.MULTILINE,
 )

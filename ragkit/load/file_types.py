@@ -90,7 +90,7 @@ LOADER_BY_SUFFIX: Mapping[str, str] = {
             "ppt": ".pot .pps .ppt",
             "pptx": ".potm .potx .ppsm .ppsx .pptm .pptx",
             "rtf": ".rtf",
-            "subtitles": ".srt .vtt",
+            "subtitles": ".srt .vtt .sbv",
             "text": ".adoc .asciidoc .latex .log .org .rst .tex .text .txt",
             "xls": ".xls .xlsb .xlt",
             "xlsx": ".xlsm .xlsx .xltm .xltx",

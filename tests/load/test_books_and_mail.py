@@ -110,6 +110,15 @@ def test_html_is_read_when_there_is_no_plain_text() -> None:
     [
         (b"Subject: x\nContent-Type: text/plain; charset=klingon\n\ncaf\xc3\xa9", "Subject: x\n\ncafé"),
         (b"Subject: x\nContent-Type: text/plain; charset=utf-8\n\ncaf\xe9", "Subject: x\n\ncafé"),
+        (
+            "Subject: x\nContent-Type: text/plain; charset=iso-8859-1\n\nKöln, Äpfel".encode(),
+            "Subject: x\n\nKöln, Äpfel",
+        ),
+        ("Subject: x\nContent-Type: text/plain; charset=windows-1252\n\n„naïve“".encode(), "Subject: x\n\n„naïve“"),
+        ("Subject: x\nContent-Type: text/plain; charset=koi8-r\n\nОтчёт".encode(), "Subject: x\n\nОтчёт"),
+        (b"Subject: x\nContent-Type: text/plain; charset=latin1\n\n3 \x80 \x96 \x93so\x94", "Subject: x\n\n3 € – “so”"),
+        (b"Subject: x\nContent-Type: text/plain; charset=iso-8859-15\n\n3 \xa4 \xc4pfel", "Subject: x\n\n3 € Äpfel"),
+        ("Subject: x\nContent-Type: text/plain; charset=gb2312\n\n报告".encode("gb2312"), "Subject: x\n\n报告"),
         (b"Content-Transfer-Encoding: base64\n\n" + base64.b64encode(b"hello"), "hello"),
         (b"Content-Transfer-Encoding: base64\n\n!!!", ""),
         (b"Subject: =?utf-8?b?w6k=?= =?bad?x?y?=\n\nx", "Subject: é =?bad?x?y?=\n\nx"),
@@ -127,6 +136,12 @@ def test_html_is_read_when_there_is_no_plain_text() -> None:
     ids=[
         "charset",
         "lie",
+        "utf-8 as latin",
+        "utf-8 as windows",
+        "utf-8 as koi8-r",
+        "windows as latin",
+        "iso-8859-15",
+        "gb2312",
         "base64",
         "no base64",
         "words",

@@ -104,6 +104,13 @@ def test_a_drawing_is_its_title_its_description_and_its_texts() -> None:
     assert [place.number for place in document.places] == [2, 2, 4]  # the third is the line behind the second
 
 
+def test_a_part_of_a_drawing_whose_title_is_its_label_stands_once() -> None:
+    parts = "".join(f"<g><title>{text}</title><text>{text}</text></g>" for text in ("Tank", "Pump"))
+    assert load(f'<svg xmlns="http://www.w3.org/2000/svg">{parts}<text>Tank</text></svg>', "a.svg").text == (
+        "Tank\nPump\nTank"
+    )
+
+
 def test_a_drawing_without_words_has_no_text() -> None:
     assert load('<svg xmlns="http://www.w3.org/2000/svg"><path d="M1 1"/></svg>', "a.svg").text == ""
 

@@ -69,6 +69,8 @@ def _load_drawing(data: bytes, source: str) -> Document:
         if is_fallback or any(local_name(outer) in DRAWING_TEXTS for outer in above):
             continue
         text = collapse_whitespace(replace_invalid_chars(" ".join(node.itertext())))
+        if blocks and blocks[-1].text == text:
+            continue  # the title of a part that is its label
         blocks.append(LayoutBlock("line", text, place=Place(0, "line", node.sourceline or 1)))
     title = next((block.text for block in blocks), "") if find_child(root, "title") is not None else ""
     return build_document("html", source, join_blocks(blocks), {}, title)

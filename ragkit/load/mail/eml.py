@@ -16,13 +16,7 @@ from ragkit.errors import LoadError
 from ragkit.load.html.html import read_page
 from ragkit.load.mail.message import HEADER_NAMES, Attachment, MailMessage, build_mail_document
 from ragkit.load.options import LOADER_VERSIONS, EmlOptions, HtmlOptions
-from ragkit.load.shared.encoding import (
-    SAMPLE_BYTES,
-    decode_bytes,
-    guess_encoding,
-    guess_utf16_or_utf32,
-    replace_invalid_chars,
-)
+from ragkit.load.shared.encoding import SAMPLE_BYTES, decode_bytes, guess_utf16_or_utf32, replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
 from ragkit.records import JSON, Document, Place
@@ -35,6 +29,8 @@ PARSE_ERRORS = (MessageError, ValueError, LookupError, AttributeError, TypeError
 MAX_PARTS = 1_000
 WITHOUT_NAME = "(without a name)"
 
+_CAPITALS = bytes(range(0xC0, 0xE0))
+_IS_LATIN1 = re.compile(r"(?i)iso[-_]?8859[-_]1|latin[-_]?1|l1")
 _MBOX_START = re.compile(rb"^From [^\n]{3,200}\n(?=[\w-]{1,60}:)", re.MULTILINE)
 
 
@@ -135,7 +131,7 @@ def _decode_header(message: MessagePart, name: str) -> str:
 def _decode_words(raw: str, charset: str = "") -> str:
     """The text of a header, or the raw value when decoding fails."""
     data = raw[:10_000].encode("utf-8", "surrogateescape")
-    value = decode_bytes(data).text if not charset or guess_encoding(data) == "utf-8" else _decode(data, charset)
+    value = _decode(data, charset)
     with suppress(*PARSE_ERRORS):
         value = str(make_header(decode_header(value)))
     return replace_invalid_chars(value)
@@ -176,9 +172,20 @@ def _decode_part(part: MessagePart) -> str:
 
 
 def _decode(raw: bytes, charset: str) -> str:
-    """Text; an unknown or wrong charset is detected from the bytes."""
+    """Text; an unknown or wrong charset is detected from the bytes.
+
+    Programs name their own charset for a text that they pass on as UTF-8, and ISO-8859-1 for Windows-1252. Text of a
+    charset of single bytes is no UTF-8 by chance: it would be capitals with accents before signs.
+    """
     try:
-        text = raw.decode(charset) if charset else decode_bytes(raw).text
+        codecs = [charset]
+        if _IS_LATIN1.fullmatch(charset):
+            codecs.insert(0, "cp1252")
+        if not raw.isascii() and len(_CAPITALS.decode(charset, "replace")) == len(_CAPITALS):
+            codecs.insert(0, "utf-8")
+        for codec in codecs:
+            with suppress(UnicodeDecodeError):
+                return replace_invalid_chars(raw.decode(codec))
     except (LookupError, ValueError):
-        text = decode_bytes(raw).text
-    return replace_invalid_chars(text)
+        pass
+    return decode_bytes(raw).text

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ragkit.load.pages.layout import PageLayout, PdfLine
 from ragkit.load.pages.page import PdfPage
 from ragkit.load.shared.layout_blocks import LayoutBlock
+from ragkit.load.shared.noise import LEFT_OUT
 from ragkit.records import JSON
 
 LETTERS_READ = "letters_read"
@@ -31,6 +32,15 @@ class KeptLetters:
         self._laid_out: list[Counter[str]] = []
         self._in_heads: list[Counter[str]] = []
         self._outside = 0
+        self._left_out = 0
+        self._without_text: set[int] = set()
+        """Pages, from 0, that have characters that are no text."""
+
+    def leave_out(self, text: str, content: PdfPage) -> None:
+        """The page that is added next has the characters of `content` alone; the others of `text` are no text."""
+        kept = sum(len("".join(piece.text.split())) for piece in (*content.pieces, *content.turned))
+        self._left_out += max(0, len("".join(text.split())) - kept)
+        self._without_text.add(len(self._read))
 
     def add_page(self, text: str, content: PdfPage | None, more: Iterable[PdfLine] = ()) -> None:
         """A page as it was read, or None for one that could not be read.
@@ -39,7 +49,7 @@ class KeptLetters:
         """
         pieces = (*content.pieces, *content.turned) if content else ()
         read = _count(piece.text for piece in pieces)
-        if content is not None and not content.is_scan:
+        if content is not None and not content.is_scan and len(self._read) not in self._without_text:
             self._outside += (_count([text]) - read).total()
         self._read.append(read + _count(_texts(more)))
 
@@ -62,6 +72,7 @@ class KeptLetters:
             LETTERS_OUTSIDE: self._outside,
             LETTERS_IN_HEADS: sum(page.total() for page in self._in_heads),
             LETTERS_LOST: sum(lost),
+            LEFT_OUT: self._left_out,
             PAGES_WITH_LOSS: [number for number, count in enumerate(lost, start=1) if count],
         }
         left = {name: value for name, value in counts.items() if value}

@@ -41,6 +41,8 @@ _PAGE_WORD = re.compile(
 _LABEL = re.compile(r"(?:\bno|\bnr|\bnum|\bnumber|№|#|n[°º])[.:]? {0,3}\Z|: {0,3}\Z")
 """What stands before the number of something else."""
 _SIGN_BEFORE, _SIGN_BEHIND = re.compile(r"[|–—•·-] {0,3}\Z"), re.compile(r" {0,3}(?:[|–—•·/-]|of\b|von\b|de\b)")
+_TOTAL = re.compile(r" {0,3}(?:/|of\b|von\b|de\b|sur\b) {0,3}\d{1,4}\Z")
+"""What stands at the end of a line behind the number of a page that says how many there are."""
 _ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
 
@@ -83,9 +85,12 @@ def _value(number: str) -> int:
 
 
 def _is_apart(text: str, number: re.Match[str], line: PdfLine) -> bool:
-    """Whether a number of a line may be that of the page: at one end, and apart from the words or behind `page`."""
+    """Whether a number of a line may be that of the page: at one end, and apart from the words or behind `page`, or
+    before the number of all pages."""
     before, behind = text[: number.start()], text[number.end() :]
     if _PAGE_WORD.search(before):
+        return True
+    if _TOTAL.match(behind):
         return True
     if _LABEL.search(before):
         return False

@@ -15,6 +15,7 @@ from ragkit.load.options import PypdfOptions
 from ragkit.load.process.parser_state import reads_scans
 from ragkit.load.shared.layout_blocks import TextLayout, shift_layout
 from ragkit.load.shared.loader_utils import build_metadata, collapse_whitespace
+from ragkit.load.shared.noise import LEFT_OUT
 from ragkit.records import JSON, Document, Heading
 
 PAGE_BREAK = "\n\n"
@@ -46,7 +47,7 @@ _NUMBER_BEFORE = re.compile(r"(?:[A-Z\d][\d.]{0,9}\s{1,4})?", re.IGNORECASE)
 """What stands before a heading on its line."""
 _FILE_NAME_TITLE = re.compile(r"\.(docx?|xlsx?|pptx?|pdf|tex|dvi|ps|indd|qxd|rtf|odt|pmd|fm|wpd|html?)$", re.IGNORECASE)
 _PLACEHOLDER_TITLE = re.compile(
-    r"(?i)(untitled\b.*|document\s*\d*|title|no title|slide \d+|powerpoint presentation|\(null\))$"
+    r"(?i)(untitled\b.*|document\s*\d*|title|no title|slide \d+|powerpoint presentation|r graphics output|\(null\))$"
 )
 _APPLICATION_PREFIX = re.compile(r"(?i)^(microsoft (office )?(word|powerpoint|excel)|powerpoint presentation) - ")
 
@@ -129,9 +130,9 @@ def build_pdf_document(pages: PdfContent, source: str, kind: str = "pdf") -> Doc
         if texts and unreadable == len(texts):
             raise LoadError(source, "no page can be read", SAVE_PDF_AGAIN_HINT)
         scanned = pages.extra.get("pages_without_text")
-        if not scanned:
+        if not scanned and not pages.extra.get(LEFT_OUT):
             raise LoadError(source, "no text on its pages", NO_TEXT_HINT)
-        if reads_scans():
+        if scanned and reads_scans():
             fix = f"{install_command('ocr')}, then run `ragkit index --retry-failed`"
             raise LoadError(source, "no text layer (a scan?)", fix)
     starts = [0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +28,10 @@ MAX_ODD_WORDS = 0.2
 """Share of words with marks between letters: at most .06 of readable pages in fonts without a map, .3 and more of
 others."""
 _MARK_IN_WORD = re.compile(r"[^\W\d_][^\w\s'’.,:;()/\-\u2010\u2013\u2014][^\W\d_]")
+MIN_READABLE = 0.25
+"""Share of the characters of a page that stand in words and numbers: at most .22 where a font names others than it
+shows, .46 and more where it lacks only those of formulas and leaders."""
+_READABLE = re.compile(r"[^\W\d_]{3,}|\d+|[\u0590-\u1fff\u3040-\ud7ff]+")
 _HYPHEN_MARKS = (2, 0xFFFE)
 """A hyphen at the end of a line, often without a line break behind it."""
 _BLANK = np.zeros(256, np.bool_)
@@ -247,10 +252,20 @@ def _is_garbled(page: PdfiumPage, codes: Codes) -> bool:
         return bool(broken > 0.5 * max(1, shown))
     if broken > 0.3 * shown:
         return True
-    if page.share_without_map(range(0, len(codes), max(1, len(codes) // MAP_SAMPLE))) < 0.5:
+    share = page.share_without_map(range(0, len(codes), max(1, len(codes) // MAP_SAMPLE)))
+    if share >= 0.25 and is_unreadable([page.text]):  # the spaces between letters have a map
+        return True
+    if share < 0.5:
         return False
     letters = np.count_nonzero(((codes | 32) >= 97) & ((codes | 32) <= 122)) + np.count_nonzero(high > 0xBF)
     return bool(letters < 0.5 * shown) or is_ciphered(page.text)
+
+
+def is_unreadable(texts: Sequence[str]) -> bool:
+    """Whether texts have hardly a word or a number, but single letters and marks."""
+    shown = sum(len(word) for text in texts for word in text.split())
+    read = sum(len(found) for text in texts for found in _READABLE.findall(text))
+    return read < MIN_READABLE * shown
 
 
 def is_ciphered(text: str) -> bool:

@@ -83,7 +83,7 @@ def leave_out_noise(document: Document) -> Document:
     return replace(
         document,
         text="".join([*parts, text[done:]]),
-        metadata={**document.metadata, LEFT_OUT: removed[-1]},
+        metadata={**document.metadata, LEFT_OUT: removed[-1] + int(str(document.metadata.get(LEFT_OUT, 0)))},
         headings=headings,
         page_starts=tuple(map(moved, document.page_starts)),
         places=tuple(place.moved(moved(place.start)) for place in document.places),

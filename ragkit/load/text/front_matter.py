@@ -24,7 +24,7 @@ MAX_VALUES = 2_000
 
 MAX_DEPTH = 20
 
-_OPENING_FENCE = re.compile(r"(---|\+\+\+)[ \t]*(?:\r\n?|\n)")
+_OPENING_FENCE = re.compile(r"(?:(?:[ \t]{0,9}(?:\r\n?|\n)){1,3}(?=\+))?(---|\+\+\+)[ \t]*(?:\r\n?|\n)")
 _YAML_END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
 _TOML_END = re.compile(r"^\+\+\+[ \t]*$", re.MULTILINE)
 _ANY_OPENING_FENCE = re.compile(r"[\s\ufeff\u200b]*+(?:(-{3,})|\+{3,})[ \t]*+\n")

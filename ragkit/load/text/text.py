@@ -14,6 +14,7 @@ from ragkit.load.shared.loader_utils import build_document, collapse_whitespace,
 from ragkit.load.shared.noise import LEFT_OUT
 from ragkit.load.text.front_matter import find_access
 from ragkit.load.text.program_files import written_words
+from ragkit.load.text.subtitles import is_subtitles, read_subtitles
 from ragkit.load.text.text_markup import HIDERS, latex_table_headings
 from ragkit.records import JSON, Document, Heading
 
@@ -29,13 +30,14 @@ MARKUP_BY_SUFFIX: Mapping[str, str] = {
 
 LATEX_LEVELS: Mapping[str, int] = {
     **{"title": 1, "part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4},
-    **{"paragraph": 5, "subparagraph": 6},
+    **{"frametitle": 4, "paragraph": 5, "subparagraph": 6},
 }
 
 _ASCIIDOC_HEADING = re.compile(r"^(={1,6})[ \t]+(\S.{0,500})$", re.MULTILINE)
 _ORG_HEADING = re.compile(r"^(\*{1,9})[ \t]++(\S.{0,500}?)(?:[ \t]:[\w@#%:]{1,200}:[ \t]*+)?$", re.MULTILINE)
 _LATEX_HEADING = re.compile(
-    r"^[ \t]{0,20}\\(title|part|chapter|(?:sub){0,2}section|(?:sub)?paragraph)\*?(?:\[[^\]\n]{0,200}\])?"
+    r"^[ \t]{0,20}(?:\\(?:clear(?:double)?page|newpage|pagebreak)[ \t]{0,9}){0,3}"
+    r"\\(title|part|chapter|(?:sub){0,2}section|(?:sub)?paragraph|frametitle)\*?[ \t]{0,3}(?:\[[^\]\n]{0,200}\])?"
     r"\{((?:[^{}\n]|\{[^{}\n]{0,200}\}){1,500})\}",
     re.MULTILINE,
 )
@@ -55,6 +57,8 @@ class TextLoader:
         """The text of `data`; invalid bytes are replaced. Raises InvalidOption for an unknown encoding."""
         decoded = decode_bytes(data, self.options.encoding)
         kind = MARKUP_BY_SUFFIX.get(file_suffix(source), "text")
+        if kind == "text" and is_subtitles(decoded.text):
+            return read_subtitles(decoded, source)
         access = find_access(decoded.text)
         text = access.hide(decoded.text)
         if (words := written_words(text)) is not None:

@@ -42,6 +42,12 @@ _ORG_DRAWER = re.compile(
 
 _LATEX_COMMENT = re.compile(r"(?<![\\%])(?:\\\\)?(%[^\n]*)")
 _LATEX_VERBATIM = re.compile(r"\\(begin|end)\{(?:verbatim\*?|lstlisting|minted|alltt)\}")
+_LATEX_DEFINITION = re.compile(
+    r"^[ \t]{0,20}\\(?:(?:re|provide)?newcommand|DeclareMathOperator|def(?=\\)|let(?=\\))[^\n\r]{1,500}", re.MULTILINE
+)
+_WORDS = re.compile(r"(?<![\\\w])[^\W\d_]{3,}")
+MAX_DEFINED_WORDS = 4
+"""A definition of a macro with more words may be a text that is used more than once."""
 _LATEX_MACRO = re.compile(r"\\(?:re)?newcommand\*?\{?\\([A-Za-z]{2,30})\}?\{([^\\{}#\n]{1,200})\}")
 _LATEX_TABLE = re.compile(r"\\(begin|end)\{(?:tabular[x*]?|longtable|tabulary|array)\}")
 _LATEX_TABLE_HEAD = re.compile(
@@ -134,7 +140,7 @@ def hide_org(text: str) -> tuple[str, Mapping[str, JSON]]:
 
 
 def hide_latex(text: str) -> tuple[str, Mapping[str, JSON]]:
-    """The text without comments, with simple macros resolved where they fit."""
+    """The text without comments and definitions of macros, with simple macros resolved where they fit."""
     parts: list[str] = []
     done = 0
     for start, end in [*_environments(text, _LATEX_VERBATIM), (len(text), len(text))]:
@@ -146,6 +152,7 @@ def hide_latex(text: str) -> tuple[str, Mapping[str, JSON]]:
     if macros:
         uses = re.compile(r"(?<!\{)(?<!command)\\([A-Za-z]{2,30})(?:\{\}|\\?[ ])?")
         text = uses.sub(lambda use: _resolve(use, macros), text)
+    text = _LATEX_DEFINITION.sub(_hide_definition, text)
     for start, end in _environments(text, _LATEX_TABLE):
         text = text[:start] + _table_lines(text[start:end]) + text[end:]
     return text, {}
@@ -190,6 +197,12 @@ def _latex_cells(row: str) -> list[str]:
 
 def _hide_comment(found: re.Match[str]) -> str:
     return found[0][: found.start(1) - found.start()] + blank_text(found[1])
+
+
+def _hide_definition(found: re.Match[str]) -> str:
+    line = found[0]
+    is_whole = line.count("{") == line.count("}")
+    return blank_text(line) if is_whole and len(_WORDS.findall(line)) <= MAX_DEFINED_WORDS else line
 
 
 def _resolve(use: re.Match[str], macros: Mapping[str, str]) -> str:

@@ -57,6 +57,8 @@ def test_lines_that_differ_in_numbers_stay_at_the_top_of_each_page(line: Callabl
         lambda n: f"The Pump Manual - Page {n + 17} of 40",
         lambda n: f"{n + 17} | The Pump Manual",
         lambda n: f"The Pump Manual\t{n + 47699}",
+        lambda n: f"Ann Bell (Works) The Pump Manual May 12, 2031 {n + 17} / 40",
+        lambda n: f"The Pump Manual 2031 {n + 17} of 40",
     ],
 )
 def test_a_head_with_the_number_of_its_page_leaves_all_pages_but_the_first(line: Callable[[int], str]) -> None:
@@ -68,6 +70,12 @@ def test_a_head_with_the_number_of_its_page_leaves_all_pages_but_the_first(line:
 def test_what_repeats_between_lines_that_stay_is_no_running_head() -> None:
     found = pages(5, lambda n: [f"Letter to {WORDS[n]}", "Pay within thirty days, please.", f"Sum {91 * n}"])
     assert all("Pay within thirty days, please." in text for text in found)
+
+
+@pytest.mark.parametrize("line", [lambda n: f"The Pump Manual {n + 17} / 40 sold", lambda n: f"Pumps: {3 * n} / 40"])
+def test_a_share_that_is_no_page_number_stays(line: Callable[[int], str]) -> None:
+    found = pages(6, lambda n: [line(n)], body=12)
+    assert all(line(n) in text for n, text in enumerate(found))
 
 
 @pytest.mark.parametrize("line", ["The seal of pump {} was found sound.", "Page {}", "Nothing was found."])
@@ -220,19 +228,23 @@ def test_a_record_of_several_lines_is_one_row(names: str, records: list[tuple[st
     assert ruled(rows, names.split()).split("\n")[1:] == wanted
 
 
-@pytest.mark.parametrize("values_below", [True, False])
-def test_a_label_of_two_lines_is_one_label(values_below: bool) -> None:
-    values = [(1, "55"), (2, "61")]
+@pytest.mark.parametrize(
+    ("label", "values_in"),
+    [
+        (["Damage to vehicles", "and trailers"], 1),
+        (["Damage to vehicles", "and trailers"], 0),
+        (["Fraud in shops and", "by post"], 1),
+        (["Robbery of persons", "on the road"], 0),
+        (["Robbery of shops,", "of kiosks and", "of stations"], 2),
+    ],
+)
+def test_a_label_of_several_lines_is_one_label(label: list[str], values_in: int) -> None:
     rows = [[(0, "Theft"), (1, "412"), (2, "398")]]
-    rows += (
-        [[(0, "Damage to vehicles")], [(0, "and trailers"), *values]]
-        if values_below
-        else [[(0, "Damage to vehicles"), *values], [(0, "and trailers")]]
-    )
+    rows += [[(0, text), *([(1, "55"), (2, "61")] if number == values_in else [])] for number, text in enumerate(label)]
     rows += [[(0, "Arson"), (1, "9"), (2, "12")]]
     assert ruled(rows, ["Offence", "2021", "2022"]).split("\n")[1:] == [
         "Theft | 412 | 398",
-        "Damage to vehicles and trailers | 55 | 61",
+        f"{' '.join(label)} | 55 | 61",
         "Arson | 9 | 12",
     ]
 

@@ -63,6 +63,8 @@ def test_front_matter_becomes_metadata_and_no_text() -> None:
 def test_front_matter_in_toml_is_read() -> None:
     document = load('+++\ntitle = "T"\ndraft = true\n+++\nwords')
     assert (document.title, document.metadata["draft"]) == ("T", True)
+    assert "title" not in load('\n+++\n\ntitle = "T"\n\n+++\n\nwords').text
+    assert "a = 1" in load("words\n\n+++\na = 1\n+++\n").text
 
 
 def test_front_matter_can_be_disabled() -> None:

@@ -41,6 +41,23 @@ def test_subtitles_are_the_words_with_their_times() -> None:
     assert place_of(document, "Ann: Hello") == "00:00:01-00:00:04"
 
 
+SBV = "\n\n".join(f"0:00:0{n}.000,0:00:0{n + 1}.500\nword {n}\nof the talk" for n in range(5))
+
+
+def test_a_text_file_that_begins_with_cues_is_subtitles() -> None:
+    document = TextLoader().load(f"A talk about pumps\n\n{SBV}".encode(), "/x/talk.txt")
+    assert document.text == "\n".join(["A talk about pumps", *(f"word {n} of the talk" for n in range(5))])
+    assert (document.format, place_of(document, "word 3")) == ("subtitles", "00:00:03-00:00:04")
+    assert TextLoader().load(SBV.replace("\n", "\r\n").encode(), "/x/talk.txt").text in document.text
+
+
+@pytest.mark.parametrize(
+    "text", ["0:00:01.000,0:00:02.500\nonce", "Lap,0:01:01.000,0:01:02.500\n" * 6, "0:01:01.000,0:01:02.500,3\n" * 6]
+)
+def test_times_that_are_no_cues_stay(text: str) -> None:
+    assert TextLoader().load(text.encode(), "/x/a.txt").text == text
+
+
 def test_subrip_is_read_like_webvtt() -> None:
     first = "1\r\n00:00:01,000 --> 00:00:02,000\r\n{\\an8}<font color=red>One</font>\r\n\r\n"
     text = f"{first}2\r\n01:02:03,500 --> 01:02:04,000\r\nTwo\r\n"

@@ -73,6 +73,32 @@ def test_comments_of_latex_are_no_text_and_simple_macros_are_their_words() -> No
 
 
 @pytest.mark.parametrize(
+    ("definition", "is_kept"),
+    [
+        (r"\newcommand{\pair}[2]{\langle#1,#2\rangle}", False),
+        (r"  \renewcommand*{\fsubt}[2]{#1 \ssubt #2}", False),
+        (r"\DeclareMathOperator{\tr}{tr}", False),
+        (r"\def\half{\frac{1}{2}}", False),
+        (r"\newcommand{\note}{The pump may run dry when the tank is empty}", True),
+        (r"\newcommand{\longer}{", True),
+        (r"\defined words stay", True),
+    ],
+)
+def test_definitions_of_latex_macros_are_no_text(definition: str, is_kept: bool) -> None:
+    shown = load(f"The pump runs.\n{definition}\nIt stops.\n", "a.tex").text
+    assert (definition in shown) is is_kept
+    assert "The pump runs." in shown and "It stops." in shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [r"\section{Valves}", r"\clearpage\section {Valves}", r"\newpage \subsection* {Valves}", r"\frametitle{Valves}"],
+)
+def test_headings_of_latex_may_follow_a_page_break(line: str) -> None:
+    assert [heading.text for heading in load(f"Words.\n{line}\nWords.\n", "a.tex").headings] == ["Valves"]
+
+
+@pytest.mark.parametrize(
     ("text", "kept", "gone"),
     [
         ("One.\n  % indented\nTwo.\n", "One.", "indented"),

@@ -41,7 +41,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "rtf": "4",
     "sqlite": "2",
     "subtitles": "1",
-    "text": "6",
+    "text": "7",
     "unstructured": "2",
     "xls": "6",
     "xlsx": "9",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -149,11 +149,67 @@ _PART_NAMES = {
 
 
 def named_part(document: Document, asked: Asked) -> Span | None:
-    """What stands below the heading of an agenda or of the people present, at most LEAD_CHARS; None without one."""
+    """What stands below the heading of an agenda or of the people present, or behind such a label; None without one."""
+    return _part(document, lambda title: _PART_NAMES[asked].fullmatch(title) is not None)
+
+
+_DECISION = re.compile(
+    r"decisions?(?: made| taken)?|resolutions?|outcomes?|conclusions?|beschl(?:uss|üsse)|entscheidung(?:en)?|décisions?"
+    r"|decisi[oó]n(?:es)?",
+    re.IGNORECASE,
+)
+_DECIDED = re.compile(
+    r"^[ \t]{0,12}(?:[-*+][ \t]+|>[ \t]*)?[*_]{0,3}(?:decision|decided|conclusion|resolution|resolved|agreed|beschluss"
+    r"|décision|decisión)[*_]{0,3}[ \t]?:.*",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def decisions(document: Document) -> list[Span]:
+    """The section on decisions of a document, else its lines that begin with "Decision:" or the like."""
+    part = _part(document, lambda title: _DECISION.fullmatch(title) is not None, labels=False)
+    return [part] if part else [match.span() for match in _DECIDED.finditer(document.text)]
+
+
+def labelled_part(document: Document, label: str) -> Span | None:
+    """What a document says behind a label at its beginning, below a heading or in a row of a table."""
+    wanted = set(extract_terms(label))
+    part = _part(document, lambda title: set(extract_terms(title)) == wanted) if wanted else None
+    return part or (
+        _part(document, lambda title: wanted <= set(extract_terms(title)), labels=False) if wanted else None
+    )
+
+
+_LABEL = re.compile(
+    r"^[ \t]{0,8}[*#>|-]{0,3}[ \t]{0,4}(?P<line>(?P<bold>\*\*|__)?(?P<label>[^\W\d_][\w /'-]{1,39}?)"
+    r"(?:[ \t]{0,20}[:|](?:\*\*|__)?|(?:\*\*|__)[ \t]?[:|]?)[ \t]{0,8}(?P<value>\S.*)?)$",
+    re.MULTILINE,
+)
+"""A line with a label: `Status: final`, `**Present** Ada, Bo`, `| Status | final |`."""
+
+
+_RULE = re.compile(r"(?<=\n\n)[ \t]{0,3}(?:-{3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
+"""A line across the page ends what stands above it."""
+_UNDERLINE = re.compile(r"\n[ \t]*([-=~^\"'`*+#.:_])\1{2,200}[ \t]*(?=\n)")
+
+
+def _part(document: Document, is_label: Callable[[str], bool], *, labels: bool = True) -> Span | None:
+    text = document.text[:BEGINNING_CHARS]
+    for match in _LABEL.finditer(text) if labels else ():
+        if is_label(match["label"].strip()):
+            if match["value"]:
+                return match.span("line")
+            below = _lines_from(document.text, match.end(), min(match.end() + LEAD_CHARS, len(document.text)))
+            if below and "\n\n" not in document.text[match.end() : below[0]].rstrip(" \t"):
+                return below
     for section in outline(document):
-        if _PART_NAMES[asked].fullmatch(section.title.strip(" :")):
+        if is_label(_NUMBERED.sub("", section.title, count=1).strip(" :")):
             begin = document.text.find("\n", section.start)
-            if begin >= 0 and (span := _lines_from(document.text, begin, section.end)):
+            underline = _UNDERLINE.match(document.text, begin) if begin >= 0 else None
+            begin = underline.end() if underline else begin
+            rule = _RULE.search(document.text, begin, section.end) if begin >= 0 else None
+            end = rule.start() if rule else section.end
+            if begin >= 0 and (span := _lines_from(document.text, begin, end)):
                 return span
     return None
 
@@ -175,6 +231,12 @@ def is_deck(document: Document) -> bool:
         return True
     pages = len(document.page_starts)
     return pages >= _MIN_SLIDES and len(document.text) < _SLIDE_CHARS * pages
+
+
+def own_items(document: Document, is_own: Callable[[str], bool], count: int) -> list[Span]:
+    """The first items of the outermost lists: what minutes are about, whose headings are those of a template."""
+    items = (match.span() for match in re.finditer(r"(?<=\n)[-*+][ \t]+\S.*", document.text))
+    return [(a, min(b, a + MAX_SENTENCE_CHARS // 2)) for a, b in items if is_own(document.text[a + 1 : b])][:count]
 
 
 _CALLOUT = re.compile(r"^>[ \t\[!]*(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION)\b\]?[ \t]*(?:\n>.*)*", re.MULTILINE)
@@ -250,7 +312,12 @@ def _is_prose(text: str) -> bool:
 
 
 def central_sentences(
-    document: Document, chunks: Sequence[Chunk], searcher: Searcher, count: int, without: tuple[int, int] = (0, 0)
+    document: Document,
+    chunks: Sequence[Chunk],
+    searcher: Searcher,
+    count: int,
+    without: tuple[int, int] = (0, 0),
+    is_own: Callable[[str], bool] = lambda _: True,
 ) -> list[AnswerUnit]:
     """The sentence of each central chunk that shares most with the whole document, in its order.
 
@@ -260,6 +327,7 @@ def central_sentences(
         searcher: knows how rare words are.
         count: sentences at most.
         without: a part of the text that is told already.
+        is_own: whether a text is none of a template.
     """
     weights = _term_weights(document, searcher)
     best: list[AnswerUnit] = []
@@ -273,6 +341,7 @@ def central_sentences(
             and 40 <= len(unit.body) <= MAX_SENTENCE_CHARS
             and _is_prose(unit.body)
             and not unit.body[0].islower()
+            and is_own(unit.body)
             and not (unit.start < without[1] and without[0] < unit.end)
             and all(unit.start >= other.end or other.start >= unit.end for other in best)
         ]
@@ -397,24 +466,32 @@ def _line_around(text: str, at: int) -> Span:
 def stored_facts(document: Document, asked: Asked) -> str:
     """What the properties of the file say, as `author: Hadley Wickham`; '' for nothing."""
     known = {str(key).lower(): value for key, value in document.metadata.items()}
-    found = ((key, str(known[key]).strip()) for key in _KEYS[asked] if isinstance(known.get(key), str | int | float))
-    return next((f"{key}: {value[:120]}" for key, value in found if value), "")
+    found = ((key, _joined(known.get(key)).strip()) for key in _KEYS[asked])
+    return next((f"{key}: {value[:300]}" for key, value in found if value), "")
+
+
+def _joined(value: object) -> str:
+    """A property, or several of one name."""
+    if isinstance(value, list | tuple):
+        return ", ".join(filter(None, map(_joined, value)))
+    return str(value) if isinstance(value, str | int | float) else ""
 
 
 def differing_sentences(first: Document, second: Document, count: int) -> tuple[list[tuple[int, int]], int]:
     """Sentences of the second document that the first one does not have: the first `count`, and how many in all."""
     from ragkit.split.sentence_segmentation import sentence_spans  # noqa: PLC0415 - reads two whole documents
 
-    known = {_plain(first.text[start:end]) for start, end in sentence_spans(first.text)}
+    known = {plain_words(first.text[start:end]) for start, end in sentence_spans(first.text)}
     spans = [(start, end) for start, end in sentence_spans(second.text) if _is_new(second.text[start:end], known)]
     return spans[:count], len(spans)
 
 
 def _is_new(sentence: str, known: set[str]) -> bool:
-    return _is_prose(sentence) and _plain(sentence) not in known
+    return _is_prose(sentence) and plain_words(sentence) not in known
 
 
-def _plain(sentence: str) -> str:
+def plain_words(sentence: str) -> str:
+    """The words of a text in lower case, one blank between them."""
     return " ".join(re.findall(r"\w+", sentence.lower()))
 
 

@@ -459,6 +459,8 @@ def read_document_question(question: str) -> DocumentQuestion | None:
         if match := form.fullmatch(text):
             parts = match.groupdict()
             name, other = (parts.get("name") or "").strip(" ,:"), (parts.get("other") or "").strip()
+            if asked in (Asked.FIELD, Asked.DECISIONS) and not (read_name(name).is_file or names_no_other(name)):
+                continue
             return DocumentQuestion(asked, name, other, "authors" in text.lower(), of_file)
     return None
 

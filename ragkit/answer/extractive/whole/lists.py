@@ -8,17 +8,26 @@ from dataclasses import replace
 from os.path import commonpath
 
 from ragkit.answer.extractive.whole.dates import is_within, read_dates, read_period
-from ragkit.answer.extractive.whole.draft import MAX_NAMES, DocumentReader, Draft, count_of, name_of, say_cut
+from ragkit.answer.extractive.whole.draft import (
+    MAX_NAMES,
+    DocumentReader,
+    Draft,
+    count_of,
+    find_sources,
+    name_of,
+    say_cut,
+)
 from ragkit.answer.extractive.whole.parts import (
     BEGINNING_CHARS,
     beginning_units,
     find_prose,
-    labelled_part,
     outline,
     stated_facts,
+    status_line,
     stored_facts,
 )
 from ragkit.answer.extractive.whole.questions import (
+    NUMBERED,
     Asked,
     DocumentName,
     DocumentQuestion,
@@ -37,7 +46,6 @@ MAX_CITED = 20
 """Documents of a look-up that are cited, and headings of an outline."""
 _TITLE_CHARS = 200
 """Characters at the beginning of a text that name its topic, where a title is not known."""
-_STATUS_CHARS = 80
 _REGION_CHARS = 1000
 _BOTH = re.compile(r"(?:both|sowohl|à la fois|tanto) (.+?) (?:and|als auch|et|como) (.+)", re.IGNORECASE)
 _FOLDER = re.compile(r"\b(?:folder|directory)\b", re.IGNORECASE)
@@ -137,11 +145,17 @@ def _in_both(found: FoundText, other: FoundText) -> FoundText:
 
 def _find_words(reader: DocumentReader, words: str, where: Where) -> FoundText:
     """The documents with whole words, with and without hyphens, in singular and plural, as a question names them."""
-    spellings = {
-        form
-        for number in map(unquoted, number_forms(words))
-        for form in (number, re.sub(r"(?<=\w)-(?=\w)", " ", number), re.sub(r"(?<=\w)\s+(?=\w)", "-", number))
-    }
+    if numbered := NUMBERED.fullmatch(unquoted(words)):
+        named = find_sources(words, reader.documents(where))
+        numbers = [numbered["number"].zfill(width) for width in (1, 2, 3, 4)]
+        spellings = {f"{numbered['series']}{gap}{number}" for gap in " -" for number in numbers}
+        spellings.update(source.rpartition("/")[2] for source in named)
+    else:
+        spellings = {
+            form
+            for number in map(unquoted, number_forms(words))
+            for form in (number, re.sub(r"(?<=\w)-(?=\w)", " ", number), re.sub(r"(?<=\w)\s+(?=\w)", "-", number))
+        }
     first, *others = sorted(spellings)
     return reader.find_text(TextPattern(first, whole_words=True, spellings=tuple(others)), where)
 
@@ -248,11 +262,11 @@ def list_by_status(draft: Draft, asked: DocumentQuestion, _: str, where: Where) 
     is_stated = False
     for matches in mentions.documents:
         document = draft.reader.document(matches.source)
-        span = labelled_part(document, "status") if document else None
+        span = status_line(document) if document else None
         if document is None or span is None:
             continue
         is_stated = True
-        if name_terms(asked.name) <= name_terms(document.text[slice(*span)][:_STATUS_CHARS]):
+        if name_terms(asked.name) <= name_terms(document.text[slice(*span)]):
             found.append(TextMatches(matches.source, matches.title, 0, (span,)))
     if not is_stated:
         return False

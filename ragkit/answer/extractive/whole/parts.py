@@ -188,28 +188,49 @@ _LABEL = re.compile(
 """A line with a label: `Status: final`, `**Present** Ada, Bo`, `| Status | final |`."""
 
 
+def status_line(document: Document) -> Span | None:
+    """The status that a document says it has, in one line of a few words."""
+    span = _part(document, lambda title: title.casefold() in ("status", "state", "estado", "statut"))
+    if span is None:
+        return None
+    end = document.text.find("\n", *span)
+    span = (span[0], min(span[1], end if end > 0 else span[1]))
+    return span if span[1] - span[0] <= _STATUS_CHARS else None
+
+
+_STATUS_CHARS = 120
 _RULE = re.compile(r"(?<=\n\n)[ \t]{0,3}(?:-{3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
 """A line across the page ends what stands above it."""
 _UNDERLINE = re.compile(r"\n[ \t]*([-=~^\"'`*+#.:_])\1{2,200}[ \t]*(?=\n)")
 
 
 def _part(document: Document, is_label: Callable[[str], bool], *, labels: bool = True) -> Span | None:
-    text = document.text[:BEGINNING_CHARS]
-    for match in _LABEL.finditer(text) if labels else ():
+    """What stands behind the first such label at the beginning, or below the first such heading, whichever is first."""
+    found = [
+        span for span in (_behind_label(document, is_label) if labels else None, _below(document, is_label)) if span
+    ]
+    return min(found, default=None)
+
+
+def _behind_label(document: Document, is_label: Callable[[str], bool]) -> Span | None:
+    for match in _LABEL.finditer(document.text[:BEGINNING_CHARS]):
         if is_label(match["label"].strip()):
             if match["value"]:
                 return match.span("line")
             below = _lines_from(document.text, match.end(), min(match.end() + LEAD_CHARS, len(document.text)))
             if below and "\n\n" not in document.text[match.end() : below[0]].rstrip(" \t"):
                 return below
+    return None
+
+
+def _below(document: Document, is_label: Callable[[str], bool]) -> Span | None:
     for section in outline(document):
-        if is_label(_NUMBERED.sub("", section.title, count=1).strip(" :")):
-            begin = document.text.find("\n", section.start)
-            underline = _UNDERLINE.match(document.text, begin) if begin >= 0 else None
+        begin = document.text.find("\n", section.start)
+        if begin >= 0 and is_label(_NUMBERED.sub("", section.title, count=1).strip(" :")):
+            underline = _UNDERLINE.match(document.text, begin)
             begin = underline.end() if underline else begin
-            rule = _RULE.search(document.text, begin, section.end) if begin >= 0 else None
-            end = rule.start() if rule else section.end
-            if begin >= 0 and (span := _lines_from(document.text, begin, end)):
+            rule = _RULE.search(document.text, begin, section.end)
+            if span := _lines_from(document.text, begin, rule.start() if rule else section.end):
                 return span
     return None
 

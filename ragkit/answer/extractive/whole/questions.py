@@ -209,11 +209,10 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.WHEN,
-        rf"when was {_X} (?:first |last )?(?:written|created|published|released|updated|modified"
-        r"|changed|revised|issued|given|held|presented)",
+        rf"when was {_X} (?:first |last )?(?:{_DATED}|accepted|adopted|approved|given|presented|proposed|started)",
     ),
     (Asked.WHEN, rf"when (?:did|does|will) {_X} (?:take place|happen|come out)"),
-    (Asked.WHEN, rf"what is the (?:publication |release )?date of {_X}"),
+    (Asked.WHEN, rf"(?:what is the (?:publication |release )?date of|what date (?:is|was|has)) {_X}"),
     (
         Asked.WHEN,
         rf"wann wurde {_X} (?:zuletzt )?(?:geschrieben|erstellt|veröffentlicht|verfasst|aktualisiert|geändert)",
@@ -558,17 +557,26 @@ def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list
             levels[2].append(source)
         elif not name.has_suffix and _normalize(re.split(r":\s|\s[–—-]\s", title, maxsplit=1)[0]) in wanted:
             levels[3].append(source)
-        elif numbered and has_number(file, numbered["series"], numbered["number"]):
+        elif numbered and has_number(source, title, numbered["series"], numbered["number"]):
             levels[4].append(source)
         elif names_subject and subject <= name_terms(f"{file} {title}"):
             about.append(source)
     return next(filter(None, levels), about if len(about) == 1 else [])
 
 
-def has_number(file: str, series: str, number: str) -> bool:
-    """Whether a file name begins with a number of a series: `0012-use-queues.md` or `adr-12.md` is ADR 12."""
-    match = _NUMBERED_FILE.match(file)
-    return match is not None and match["number"] == number and (match["series"] or series).lower() == series.lower()
+def has_number(source: str, title: str, series: str, number: str) -> bool:
+    """Whether a file name begins with a number of a series: `0012-use-queues.md` is ADR 12, `rfcs/12.md` is RFC 12.
+
+    Decision records do not name their series; others are known outside, and a number alone is none of theirs.
+    """
+    folder, _, file = source.lower().rpartition("/")
+    match, series = _NUMBERED_FILE.match(file), series.lower()
+    if match is None or match["number"] != number:
+        return False
+    words = re.findall(r"[a-z]+", f"{folder} {title.lower()}")
+    return match["series"] == series or (
+        match["series"] is None and (series == "adr" or series in words or f"{series}s" in words)
+    )
 
 
 def is_series(kind: str) -> bool:

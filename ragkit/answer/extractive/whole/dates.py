@@ -25,16 +25,13 @@ _MONTHS = (
 _YEAR = r"(?P<y>(?:19|20)\d\d)"
 _WORD = r"(?P<month>[^\W\d_]{3,10})\.?"
 _DAY = r"(?P<d>\d{1,2})(?:st|nd|rd|th|\.)?"
-_FORMS = tuple(
-    re.compile(form)
-    for form in (
-        rf"(?<!\d){_YEAR}(?P<gap>[-_./]?)(?P<m>\d\d)(?P=gap)(?P<d>\d\d)(?!\d)",
-        rf"(?<!\d){_DAY}[ -](?:of |de )?{_WORD},?[ -](?:de )?{_YEAR}(?!\d)",
-        rf"(?<!\w){_WORD} {_DAY},? {_YEAR}(?!\d)",
-        rf"(?<![\d./])(?P<d>\d\d?)[./](?P<m>\d\d?)[./]{_YEAR}(?!\d)",
-        rf"(?<!\w){_WORD},? (?:of |de )?{_YEAR}(?!\d)",
-        rf"(?<!\d){_YEAR}[-_](?P<m>\d\d)(?![\d-])",
-    )
+_FORMS = (
+    re.compile(rf"(?<!\d){_YEAR}(?P<gap>[-_./]?)(?P<m>\d\d)(?P=gap)(?P<d>\d\d)(?!\d)"),
+    re.compile(rf"(?<!\d){_DAY}[ -](?:of |de )?{_WORD},?[ -](?:de )?{_YEAR}(?!\d)"),
+    re.compile(rf"(?<!\w){_WORD} {_DAY},? {_YEAR}(?!\d)"),
+    re.compile(rf"(?<![\d./])(?P<d>\d\d?)[./](?P<m>\d\d?)[./]{_YEAR}(?!\d)"),
+    re.compile(rf"(?<!\w){_WORD},? (?:of |de )?{_YEAR}(?!\d)"),
+    re.compile(rf"(?<!\d){_YEAR}[-_](?P<m>\d\d)(?![\d-])"),
 )
 _PLAIN_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 

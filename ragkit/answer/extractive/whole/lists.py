@@ -172,14 +172,14 @@ def list_dated(draft: Draft, asked: DocumentQuestion, question: str, where: Wher
     heads = draft.reader.heads(where)
     named, root = 0, _common_folder(heads)
     for head in heads:
-        dates = read_dates(f"{head.source.rpartition('/')[2]} {head.title}")
+        names = read_dates(f"{head.source.rpartition('/')[2]} {head.title}")
+        dates = [date for date in names if len(date) > 4]  # a number alone may be no year
         named += bool(dates)
         stated = stated_date(draft, head, question) if not dates and head.source in mentioning else None
-        dates = dates or read_dates(stored_facts(head, Asked.WHEN)) or _folder_dates(head.source, root)
-        if stated and is_within(read_dates(stated[1]), period):
-            dated.append(TextMatches(head.source, head.title, 0, (stated[0],)))
-        elif not stated and is_within(dates, period):
-            dated.append(TextMatches(head.source, head.title, 0, ((0, 0),)))
+        said = read_dates(stated[1]) if stated else []
+        dates = dates or said or read_dates(stored_facts(head, Asked.WHEN)) or names or _folder_dates(head.source, root)
+        if is_within(dates, period):
+            dated.append(TextMatches(head.source, head.title, 0, (stated[0] if stated and said else (0, 0),)))
     if not period or not (dated or 2 * named > len(heads)):
         return False
     found = FoundText(tuple(dated), len(heads), mentions.complete)

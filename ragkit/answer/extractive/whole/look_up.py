@@ -179,11 +179,7 @@ def _named_sources(draft: Draft, asked: DocumentQuestion, documents: Sequence[tu
     sources = []
     for text in filter(None, (asked.name, asked.other)):
         name = read_name(text)
-        found = find_sources(text, documents)
-        if name.order:
-            found = [head.source for head in (newest(draft, name) or ([], "", 0))[0]]
-        elif name.author:
-            found = [matches.source for matches in written_by(draft, name.author)[0]]
+        found = _find(draft, name, text, documents)
         if names_no_other(text) and not found:
             found = [source for source, _, _ in documents]
             if len(found) > 1 and asked.asked in (Asked.CONTENT, Asked.SECTIONS):
@@ -197,6 +193,15 @@ def _named_sources(draft: Draft, asked: DocumentQuestion, documents: Sequence[tu
             return []
         sources.append(found[0])
     return sources
+
+
+def _find(draft: Draft, name: DocumentName, text: str, documents: Sequence[tuple[str, str, int]]) -> list[str]:
+    """The sources of the documents with a name, of an author, or the newest or oldest ones."""
+    if name.order:
+        return [head.source for head in (newest(draft, name) or ([], "", 0))[0]]
+    if name.author:
+        return [matches.source for matches in written_by(draft, name.author)[0]]
+    return find_sources(text, documents)
 
 
 def _has_authors(draft: Draft, asked: DocumentQuestion, source: str) -> bool:
@@ -327,9 +332,8 @@ def _line_of(text: str, at: int) -> Span:
 
 def _quote_field(draft: Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
     """What a document says of itself: "status: accepted", a section of that name or a property; False for others."""
-    documents = draft.reader.documents(where)
-    found = _named_sources(draft, DocumentQuestion(asked.asked, asked.name, of_file=True), documents)
-    document = draft.reader.document(found[0]) if found else None
+    found = _find(draft, read_name(asked.name), asked.name, draft.reader.documents(where))
+    document = draft.reader.document(found[0]) if len(found) == 1 else None
     if document is None:
         return False
     if span := labelled_part(document, asked.other):

@@ -91,6 +91,7 @@ _KIND_OF = (
     r"|lois|manuels|présentations|rapports|artículos|guías|informes|leyes|manuales|páginas|presentaciones)"
 )
 """Documents by their kind: "Which meetings mention X?", but not "How many meetings are there?"."""
+_COUNTED = rf"(?:{SERIES}s|decisions|meetings|(?:meeting )?(?:minutes|notes)|presentations|proposals|reports)"
 _ANY_DOCS = rf"(?:{_DOCS}|{_KIND_OF})"
 _DATED = (
     r"(?:written|created|published|released|updated|(?:last"
@@ -335,7 +336,7 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
         rf"{_ALL_EN} {_DOCS}(?: are(?: there)?)? in (?:the )?(?:(?P<name>\S+)"
         rf" (?:folder|directory)|(?:folder|directory) (?P<other>\S+))",
     ),
-    (Asked.ALL, rf"(?:how many|list(?: me)? all(?: the)?|which) (?P<name>{_KIND_OF})(?: are there)?{_HERE}"),
+    (Asked.ALL, rf"(?:how many|list(?: me)? all(?: the)?) (?P<name>{_COUNTED})(?: are there)?{_HERE}"),
     (
         Asked.ALL,
         rf"{_ALL_EN} {_DOCS}(?: (?:are there|do you (?:have|know)|are indexed|are in (?:the|this) (?:index"

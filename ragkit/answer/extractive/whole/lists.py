@@ -258,16 +258,20 @@ def _date_of(head: Document) -> str:
 def list_by_status(draft: Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
     """The documents whose status says a word; False if none of those with the word has a status."""
     found: list[TextMatches] = []
-    mentions = draft.reader.find_text(TextPattern(asked.name, whole_words=True), where)
-    is_stated = False
+    mentions = draft.reader.find_text(TextPattern(asked.name.removesuffix("s")), where)
+    wanted, is_stated = name_terms(asked.name), False
     for matches in mentions.documents:
         document = draft.reader.document(matches.source)
         span = status_line(document) if document else None
-        if document is None or span is None:
-            continue
-        is_stated = True
-        if name_terms(asked.name) <= name_terms(document.text[slice(*span)]):
+        is_stated = is_stated or span is not None
+        if document and span and wanted <= name_terms(document.text[slice(*span)]):
             found.append(TextMatches(matches.source, matches.title, 0, (span,)))
+    known = {matches.source for matches in found}
+    for head in draft.reader.heads(where):
+        status = head.metadata.get("status")
+        is_stated = is_stated or isinstance(status, str)
+        if head.source not in known and isinstance(status, str) and wanted <= name_terms(status):
+            found.append(TextMatches(head.source, head.title, 0, ((0, 0),)))
     if not is_stated:
         return False
     what = f"the status {asked.name!r}"

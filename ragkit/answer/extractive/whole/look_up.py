@@ -337,9 +337,9 @@ def _quote_field(draft: Draft, asked: DocumentQuestion, _: str, where: Where) ->
     if document is None:
         return False
     if span := labelled_part(document, asked.other):
-        draft.add(document.source, *span, strip_markup(document.text[slice(*span)]).strip())
+        draft.add(document.source, *span, strip_markup(document.text[slice(*span)]).strip(" |\n"))
         return True
-    if LEAD_HEADING.fullmatch(asked.other):
+    if LEAD_HEADING.fullmatch(asked.other) or asked.other in ("proposed", "recommended"):
         return _describe(draft, document.source)
     label = _key(asked.other)
     if label in {_key(section.title) for section in outline(document)}:

@@ -13,6 +13,7 @@ from itertools import chain
 
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive.units import AnswerUnit, UnitKind, extract_answer_units
+from ragkit.answer.extractive.whole.dates import read_dates
 from ragkit.answer.extractive.whole.questions import Asked
 from ragkit.answer.searchers.text_search import Span
 from ragkit.lexical.analyzer import extract_terms
@@ -193,9 +194,8 @@ def status_line(document: Document) -> Span | None:
     span = _part(document, lambda title: title.casefold() in ("status", "state", "estado", "statut"))
     if span is None:
         return None
-    end = document.text.find("\n", *span)
-    span = (span[0], min(span[1], end if end > 0 else span[1]))
-    return span if span[1] - span[0] <= _STATUS_CHARS else None
+    line = document.text[slice(*span)].split("\n", 1)[0].rstrip(" \t|")
+    return (span[0], span[0] + len(line)) if len(line) <= _STATUS_CHARS else None
 
 
 _STATUS_CHARS = 120
@@ -426,6 +426,7 @@ _BYLINE = re.compile(rf"(?:\bby|^(?:von|par|por)|\bpor)\s+(?:the\s+)?[*_\[]*(?={
 _DATA_FORMATS = frozenset({"csv", "json", "jsonl", "ods", "parquet", "tsv", "xls", "xlsx"})
 """Their lines say nothing of the document."""
 _YEAR = re.compile(r"(?:19|20)\d\d")
+_DATE_KEY = re.compile(r"(?<![a-z])(?:date|started|created|published|updated?|modified)(?![a-z])")
 _KEYS = {
     Asked.WHO: ("author", "authors", "creator"),
     Asked.WHEN: ("date", "published", "created", "updated", "last_modified", "modified"),
@@ -486,8 +487,9 @@ def _line_around(text: str, at: int) -> Span:
 
 def stored_facts(document: Document, asked: Asked) -> str:
     """What the properties of the file say, as `author: Hadley Wickham`; '' for nothing."""
-    known = {str(key).lower(): value for key, value in document.metadata.items()}
-    found = ((key, _joined(known.get(key)).strip()) for key in _KEYS[asked])
+    known = {str(key).lower(): _joined(value).strip() for key, value in document.metadata.items()}
+    more = [key for key in known if asked is Asked.WHEN and _DATE_KEY.search(key) and read_dates(known[key])]
+    found = ((key, known.get(key, "")) for key in (*_KEYS[asked], *more))
     return next((f"{key}: {value[:300]}" for key, value in found if value), "")
 
 

@@ -72,7 +72,7 @@ class DocumentQuestion:
     other: str = ""
     """The second document of a comparison."""
     is_of_authors: bool = False
-    """Whether "the authors" are asked for: hardly of what a document is about."""
+    """Whether "the authors" are asked for, or who proposed it: hardly of what a document is about."""
     of_file: bool = False
     """Whether this is a question about a document only if its name is certainly that of a file."""
 
@@ -94,9 +94,8 @@ _KIND_OF = (
 _COUNTED = rf"(?:{SERIES}s|decisions|meetings|(?:meeting )?(?:minutes|notes)|presentations|proposals|reports)"
 _ANY_DOCS = rf"(?:{_DOCS}|{_KIND_OF})"
 _DATED = (
-    r"(?:written|created|published|released|updated|(?:last"
-    r" )?modified|changed|revised|issued|held|made|decided|recorded"
-    r"|dated)"
+    r"(?:written|created|published|released|updated|(?:last )?modified|changed|revised|issued|held|made|decided"
+    r"|recorded|dated|accepted|adopted|approved|proposed|started|submitted)"
 )
 _ALL_DE = r"(?:(?:liste|zeige?|nenne)n?(?: sie)?(?: mir)? alle|welche|wie viele)"
 _ALL_EN = r"(?:(?:list|show|find|name)(?: me)?(?: all| the| all the| all of the)|which|what|how many)"
@@ -119,7 +118,7 @@ _ORDERED_KIND = (
 """What is counted by dates: no pages, and nothing that documents tell of, unless it is itself a document here."""
 _ORDERED = rf"(?:the )?(?P<order>{_ORDER}) (?P<kind>{_ORDERED_KIND})(?: (?:of|in|from) (?P<period>{_PERIOD}))?"
 _STATUS = (
-    r"(?:accepted|approved|active|draft|proposed|rejected|declined|deprecated|superseded|obsolete|withdrawn|final"
+    r"(?:accepted|approved|active|drafts?|proposed|rejected|declined|deprecated|superseded|obsolete|withdrawn|final"
     r"|implemented|deferred|postponed|incomplete|replaced|retired)"
 )
 _SUPERSEDE = r"(?:superse[dc]e|replace|obsolete|amend)"
@@ -208,10 +207,7 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
         Asked.WHO,
         rf"quién(?:es)? (?:escribió|escribieron|ha escrito|es (?:el|la) autora? del?|son los autores del?) {_X}",
     ),
-    (
-        Asked.WHEN,
-        rf"when was {_X} (?:first |last )?(?:{_DATED}|accepted|adopted|approved|given|presented|proposed|started)",
-    ),
+    (Asked.WHEN, rf"when was {_X} (?:first |last )?(?:{_DATED}|given|presented)"),
     (Asked.WHEN, rf"when (?:did|does|will) {_X} (?:take place|happen|come out)"),
     (Asked.WHEN, rf"(?:what is the (?:publication |release )?date of|what date (?:is|was|has)) {_X}"),
     (
@@ -358,7 +354,8 @@ _OF_FILES: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.CONTENT,
-        rf"(?:what|which topics) (?:is|are|was|were) (?:in|(?:covered|described|discussed) (?:in|at)) {_X}",
+        r"(?:what|which topics) (?:is|are|was|were) (?:in|(?:covered|described|discussed|explained|presented) (?:in|at)) "
+        rf"{_X}",
     ),
     (Asked.AGENDA, rf"what (?:is|was) (?:on )?the agenda (?:of|in|for) {_X}"),
     (Asked.AGENDA, rf"(?:was stand auf der tagesordnung|wie lautet die tagesordnung) (?:von|in) {_X}"),
@@ -373,6 +370,7 @@ _OF_FILES: tuple[tuple[Asked, str], ...] = (
     (Asked.CONTENT, rf"(?:was (?:steht|behandelt|beschreibt|enthält)|que (?:dit|contient)|qué (?:dice|contiene)) {_X}"),
     (Asked.DECISIONS, rf"what (?:was|were|did|has been) (?:decided|agreed|resolved|concluded) (?:in|at|on|by) {_X}"),
     (Asked.DECISIONS, rf"what (?:does|did) {_X} (?:decide|conclude)"),
+    (Asked.FIELD, rf"what (?:is|was) (?P<other>proposed|recommended) (?:in|by) {_X}"),
     (
         Asked.DECISIONS,
         rf"what (?:is|was|are|were) the (?:decisions?|outcomes?|conclusions?|resolutions?) (?:of|in|from) {_X}",
@@ -386,6 +384,7 @@ _OF_FILES: tuple[tuple[Asked, str], ...] = (
 )
 """Forms of ordinary questions, unless what they name is certainly a file."""
 _COMPILED: list[tuple[Asked, re.Pattern[str], bool]] = []
+_OF_AUTHORS = re.compile(r"\bauthors\b|^who (?:proposed|drafted|submitted)\b", re.IGNORECASE)
 _POLITE = re.compile(
     r"^(?:please|can you|could you|bitte|kannst du|s'il te plaît|s'il vous plaît|peux-tu|por favor|puedes) |"
     r"(?:,? (?:please|bitte|s'il te plaît|s'il vous plaît|por favor))$",
@@ -461,7 +460,7 @@ def read_document_question(question: str) -> DocumentQuestion | None:
             name, other = (parts.get("name") or "").strip(" ,:"), (parts.get("other") or "").strip()
             if asked in (Asked.FIELD, Asked.DECISIONS) and not (read_name(name).is_file or names_no_other(name)):
                 continue
-            return DocumentQuestion(asked, name, other, "authors" in text.lower(), of_file)
+            return DocumentQuestion(asked, name, other, _OF_AUTHORS.search(text) is not None, of_file)
     return None
 
 

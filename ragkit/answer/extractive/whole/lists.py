@@ -166,6 +166,8 @@ def list_dated(draft: Draft, asked: DocumentQuestion, question: str, where: Wher
     False if none has, unless most documents have a date in their names.
     """
     period = read_period(asked.name)
+    is_any = _ANY_KIND.fullmatch(asked.other or "documents") is not None
+    kind = set() if is_any else {source for source, _, _ in _of_kind(draft, asked.other, where)}
     mentions = draft.reader.find_text(TextPattern(period[:4] or asked.name), where)
     mentioning = {matches.source for matches in mentions.documents}
     dated: list[TextMatches] = []
@@ -180,6 +182,7 @@ def list_dated(draft: Draft, asked: DocumentQuestion, question: str, where: Wher
         dates = dates or said or read_dates(stored_facts(head, Asked.WHEN)) or names or _folder_dates(head.source, root)
         if is_within(dates, period):
             dated.append(TextMatches(head.source, head.title, 0, (stated[0] if stated and said else (0, 0),)))
+    dated = [matches for matches in dated if matches.source in kind] or dated
     if not period or not (dated or 2 * named > len(heads)):
         return False
     found = FoundText(tuple(dated), len(heads), mentions.complete)
@@ -296,6 +299,8 @@ def list_topic(draft: Draft, asked: DocumentQuestion, _: str, where: Where) -> b
         at = next((section.start for section in headings if terms <= name_terms(section.title)), None)
         if terms <= name or at is not None:
             found.append(TextMatches(source, title, 0, ((at or 0, 0),)))
+    if asked.other and not found:  # "Which document explains X?" may be one on what is in them
+        return False
     of_all = FoundText(tuple(found), len(documents), complete=True)
     _list_documents(draft, found, of_all, (f"is about {words!r}", f"are about {words!r}"))
     mentions = _find_words(draft.reader, words, where)

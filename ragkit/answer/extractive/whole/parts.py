@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive.units import AnswerUnit, UnitKind, extract_answer_units
@@ -166,10 +166,17 @@ _DECIDED = re.compile(
 )
 
 
+_AGREED = re.compile(
+    r"^[ \t]{0,12}[-*+][ \t]+(?=[^\n]{0,200}\b(?:agreed|decided|consensus|resolved|approved)\b).*",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
 def decisions(document: Document) -> list[Span]:
-    """The section on decisions of a document, else its lines that begin with "Decision:" or the like."""
+    """The section on decisions, else lines that begin with "Decision:", else list items on what was agreed."""
     part = _part(document, lambda title: _DECISION.fullmatch(title) is not None, labels=False)
-    return [part] if part else [match.span() for match in _DECIDED.finditer(document.text)]
+    found = [part] if part else [match.span() for match in _DECIDED.finditer(document.text)]
+    return found or [match.span() for match in _AGREED.finditer(document.text)]
 
 
 def labelled_part(document: Document, label: str) -> Span | None:
@@ -254,10 +261,21 @@ def is_deck(document: Document) -> bool:
     return pages >= _MIN_SLIDES and len(document.text) < _SLIDE_CHARS * pages
 
 
+_LINK = re.compile(r"https?://\S{1,500}")
+
+
 def own_items(document: Document, is_own: Callable[[str], bool], count: int) -> list[Span]:
     """The first items of the outermost lists: what minutes are about, whose headings are those of a template."""
+    people = named_part(document, Asked.ATTENDEES) or (0, 0)
     items = (match.span() for match in re.finditer(r"(?<=\n)[-*+][ \t]+\S.*", document.text))
-    return [(a, min(b, a + MAX_SENTENCE_CHARS // 2)) for a, b in items if is_own(document.text[a + 1 : b])][:count]
+    told = (
+        (a, min(b, a + MAX_SENTENCE_CHARS // 2))
+        for a, b in items
+        if not people[0] <= a < people[1]
+        and len(_WORD.findall(_LINK.sub("", document.text[a:b]))) > 2
+        and is_own(document.text[a + 1 : b])
+    )
+    return list(islice(told, count))
 
 
 _CALLOUT = re.compile(r"^>[ \t\[!]*(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION)\b\]?[ \t]*(?:\n>.*)*", re.MULTILINE)

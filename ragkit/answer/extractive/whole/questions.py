@@ -296,7 +296,7 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.AUTHOR, rf"{_ALL_ES} {_DOCS_ON} (?:(?:fueron |son )?escritos por|escribió) {_X}"),
     (
         Asked.DATED,
-        rf"{_ALL_EN} (?:{_DOCS_ON}|{_KIND_OF}) (?:(?:(?:were |are )?(?:{_DATED} )?|took place |happened"
+        rf"{_ALL_EN} (?P<other>{_DOCS_ON}|{_KIND_OF}) (?:(?:(?:were |are )?(?:{_DATED} )?|took place |happened"
         rf" )(?:in|from|on)|of)"
         rf" {_PERIOD_NAME}(?: are there)?",
     ),
@@ -320,6 +320,11 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
         rf"{_ALL_EN} {_DOCS_ON} (?:(?:are )?(?:there )?)?(?:that are )?(?:about|on|concerning|regarding) {_X}",
     ),
     (Asked.TOPIC, rf"{_ALL_EN} (?:{_DOCS}|{_KIND_OF}) (?:(?:are|is) )?(?:that are )?about {_X}"),
+    (
+        Asked.TOPIC,
+        rf"(?:which|what) (?:{_DOCS_ON}|document|paper|{_KIND_OF}) (?P<other>explains?|describes?|defines?) "
+        rf"(?:how to |how |what )?{_X}",
+    ),
     (Asked.TOPIC, rf"(?:is|are) there (?:an? |any )?(?:{_DOCS}|{_KIND_OF}) (?:about|on) {_X}"),
     (Asked.TOPIC, rf"{_ALL_DE} {_DOCS_ON} (?:gibt es |handeln |sind )?(?:über|zu|zum thema) {_X}(?: auf)?"),
     (
@@ -354,8 +359,8 @@ _OF_FILES: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.CONTENT,
-        r"(?:what|which topics) (?:is|are|was|were) (?:in|(?:covered|described|discussed|explained|presented) (?:in|at)) "
-        rf"{_X}",
+        r"(?:what|which topics) (?:is|are|was|were) (?:in|(?:covered|described|discussed|explained|presented)"
+        rf" (?:in|at)) {_X}",
     ),
     (Asked.AGENDA, rf"what (?:is|was) (?:on )?the agenda (?:of|in|for) {_X}"),
     (Asked.AGENDA, rf"(?:was stand auf der tagesordnung|wie lautet die tagesordnung) (?:von|in) {_X}"),
@@ -370,7 +375,7 @@ _OF_FILES: tuple[tuple[Asked, str], ...] = (
     (Asked.CONTENT, rf"(?:was (?:steht|behandelt|beschreibt|enthält)|que (?:dit|contient)|qué (?:dice|contiene)) {_X}"),
     (Asked.DECISIONS, rf"what (?:was|were|did|has been) (?:decided|agreed|resolved|concluded) (?:in|at|on|by) {_X}"),
     (Asked.DECISIONS, rf"what (?:does|did) {_X} (?:decide|conclude)"),
-    (Asked.FIELD, rf"what (?:is|was) (?P<other>proposed|recommended) (?:in|by) {_X}"),
+    (Asked.FIELD, rf"what (?:is|was) (?P<other>proposed|recommended|announced) (?:in|by|at) {_X}"),
     (
         Asked.DECISIONS,
         rf"what (?:is|was|are|were) the (?:decisions?|outcomes?|conclusions?|resolutions?) (?:of|in|from) {_X}",

@@ -43,6 +43,7 @@ from ragkit.answer.extractive.whole.parts import (
     stored_facts,
 )
 from ragkit.answer.extractive.whole.questions import (
+    SERIES,
     Asked,
     DocumentName,
     DocumentQuestion,
@@ -69,9 +70,10 @@ MIN_ITEMS, MAX_ITEMS = 2, 10
 """Items that say what minutes are about."""
 _ASKS_HEADINGS = re.compile(r"\b(?:headings|überschriften|titres|títulos)\b", re.IGNORECASE)
 _ASKS_COUNT = re.compile(r"^how many\b", re.IGNORECASE)
-_SUPERSEDING = re.compile(r"\b(?:superse[dc]|replac|obsolet|amend)\w*", re.IGNORECASE)
+_STEMS = ("superseded", "supersedes", "replaces", "replaced", "obsoletes", "obsoleted", "amends", "amended")
 _BY = re.compile(r"\W{0,4}by\b", re.IGNORECASE)
-_LINK = re.compile(r"\b\d{2,5}\b|\.md\b|\.rst\b|\[[^\]]{1,200}\]")
+_OTHER = re.compile(rf"{SERIES}[ -]?#?\d+|\.(?:md|rst)\b|\[[^\]]{{1,200}}\]|^\W*\d{{1,5}}\W*$", re.IGNORECASE)
+_SERIES_NAME = re.compile(rf"{SERIES}[ -]?#?\d+|\.(?:md|rst)\b", re.IGNORECASE)
 """What names another document."""
 
 
@@ -154,7 +156,7 @@ def _answer_about(  # noqa: PLR0911 - one per kind
     if asked.asked is Asked.WHEN and (release := read_release(asked.name)):
         return _date_release(draft, *release, where)
     documents = draft.reader.documents(where)
-    sources = _named_sources(draft, asked, documents)
+    sources = _named_sources(draft, asked, documents, where)
     if not sources:
         return bool(draft.lines)
     if asked.asked is Asked.CHANGES:
@@ -174,12 +176,14 @@ def _answer_about(  # noqa: PLR0911 - one per kind
     return _state(draft, asked.asked, sources[0], question)
 
 
-def _named_sources(draft: Draft, asked: DocumentQuestion, documents: Sequence[tuple[str, str, int]]) -> list[str]:
+def _named_sources(
+    draft: Draft, asked: DocumentQuestion, documents: Sequence[tuple[str, str, int]], where: Where
+) -> list[str]:
     """The sources of the documents that a question names; empty if one of them is not certain, which may be said."""
     sources = []
     for text in filter(None, (asked.name, asked.other)):
         name = read_name(text)
-        found = _find(draft, name, text, documents)
+        found = _find(draft, text, documents, where)
         if names_no_other(text) and not found:
             found = [source for source, _, _ in documents]
             if len(found) > 1 and asked.asked in (Asked.CONTENT, Asked.SECTIONS):
@@ -195,12 +199,13 @@ def _named_sources(draft: Draft, asked: DocumentQuestion, documents: Sequence[tu
     return sources
 
 
-def _find(draft: Draft, name: DocumentName, text: str, documents: Sequence[tuple[str, str, int]]) -> list[str]:
+def _find(draft: Draft, text: str, documents: Sequence[tuple[str, str, int]], where: Where) -> list[str]:
     """The sources of the documents with a name, of an author, or the newest or oldest ones."""
+    name = read_name(text)
     if name.order:
-        return [head.source for head in (newest(draft, name) or ([], "", 0))[0]]
+        return [head.source for head in (newest(draft, name, where) or ([], "", 0))[0]]
     if name.author:
-        return [matches.source for matches in written_by(draft, name.author)[0]]
+        return [matches.source for matches in written_by(draft, name.author, where)[0]]
     return find_sources(text, documents)
 
 
@@ -299,29 +304,23 @@ def _relate(draft: Draft, asked: Asked, source: str, where: Where) -> bool:
     if document is None:
         return False
     is_passive = asked is Asked.SUPERSEDED
-    head = document.text[:BEGINNING_CHARS]
-    for match in _SUPERSEDING.finditer(head):
-        if (_BY.match(head, match.end()) is not None) is is_passive:
-            span = _line_of(document.text, match.start())
-            if _LINK.search(document.text[slice(*span)]):
-                draft.add(source, *span, strip_markup(document.text[slice(*span)]).strip())
-                return True
-    file = source.rpartition("/")[2]
-    number = document_number(file)
-    named = re.compile(rf"{re.escape(file)}" + (rf"|(?<![\w.])0*{number}(?![\w.]*\d)" if number else ""), re.IGNORECASE)
-    stems = ("superseded", "supersedes", "replaces", "replaced", "obsoletes", "obsoleted", "amends", "amended")
-    for matches in draft.reader.find_text(TextPattern(stems[0], spellings=stems[1:]), where).documents:
+    status = labelled_part(document, "superseded by") or labelled_part(document, "status") if is_passive else None
+    if status and _OTHER.search(document.text[slice(*status)]):
+        draft.add(source, *status, strip_markup(document.text[slice(*status)]).strip())
+        return True
+    number = document_number(source.rpartition("/")[2])
+    file = re.escape(source.rpartition("/")[2])
+    named = re.compile(rf"{file}|(?<![\w.])0*{number}(?![\w.]*\d)" if number else file, re.IGNORECASE)
+    for matches in draft.reader.find_text(TextPattern(_STEMS[0], spellings=_STEMS[1:]), where).documents:
         other = draft.reader.document(matches.source)
-        for start, end in matches.spans if other is not None and matches.source != source else ():
-            by = _BY.match(other.text, end) is not None if other else False
+        wanted = _SERIES_NAME if matches.source == source else named
+        for start, end in matches.spans if other is not None else ():
+            is_by = _BY.match(other.text, end) is not None if other else False
             span = _line_of(other.text, start) if other else (0, 0)
-            if other and by is not is_passive and named.search(other.text, end, span[1]):
+            if other and is_by is (is_passive is (other.source == source)) and wanted.search(other.text, end, span[1]):
                 line = strip_markup(other.text[slice(*span)]).strip()
                 draft.add(matches.source, *span, f"{name_of(other.source, other.title)}: {line}", line)
                 break
-    status = labelled_part(document, "status") if not draft.quotes and is_passive else None
-    if status and _LINK.search(document.text[slice(*status)]):
-        draft.add(source, *status, strip_markup(document.text[slice(*status)]).strip())
     return bool(draft.quotes)
 
 
@@ -332,7 +331,7 @@ def _line_of(text: str, at: int) -> Span:
 
 def _quote_field(draft: Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
     """What a document says of itself: "status: accepted", a section of that name or a property; False for others."""
-    found = _find(draft, read_name(asked.name), asked.name, draft.reader.documents(where))
+    found = _find(draft, asked.name, draft.reader.documents(where), where)
     document = draft.reader.document(found[0]) if len(found) == 1 else None
     if document is None:
         return False

@@ -182,6 +182,147 @@ def decisions(document: Document) -> list[Span]:
 def labelled_part(document: Document, label: str) -> Span | None:
     """What a document says behind a label at its beginning, below a heading or in a row of a table."""
     wanted = set(extract_terms(label))
+    if not wanted:
+        return None
+    return _part(document, lambda title: set(extract_terms(title)) == wanted) or _part(
+        document, lambda title: _has_one_more(set(extract_terms(title)), wanted), labels=False
+    )
+
+
+def _has_one_more(terms: set[str], wanted: set[str]) -> bool:
+    return wanted < terms and len(terms) == len(wanted) + 1
+
+
+_LABEL = re.compile(r"(?:slide|page|folie|seite|diapositiv[ea]|página)\W{0,2}\d+", re.IGNORECASE)
+"""A bookmark that says no more than the page does."""
+_SLIDES = frozenset({"odp", "pptx"})
+_MIN_SLIDES = 4
+_SLIDE_CHARS = 700
+"""On average; a page of prose has 2,000 and more."""
+_SUBSECTION = re.compile(r"\d{1,2}\.\d")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_LEANS_BACK = re.compile(
+    r"\W*(?:this|these|those|it|they|he|she|such|here|however|also|therefore|thus|but|so|otherwise|dies\w*|es|sie|er|damit"
+    r"|jedoch|daher|ce(?:la|ci)?|ces|cette|il|elles?|ils|cependant|esto|estos|esta|estas|sin embargo|por eso)\b",
+    re.IGNORECASE,
+)
+"""A sentence that needs the one before it."""
+_END = re.compile(r"[.!?…。！？][\"'”’»)\]*_`]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSection:
+    """A heading of a document, with its section."""
+
+    title: str
+    level: int
+    """1 is the highest."""
+    start: int
+    """Offset of the heading in the text of the document."""
+    end: int
+    """Where its section ends, with the sections below it."""
+    place: str
+    """Where the heading stands: `line 48`, `page 3`."""
+
+
+def outline(document: Document) -> list[DocumentSection]:
+    """The headings in order; empty for a document without headings. Column names of tables are none."""
+    headings = [
+        heading
+        for heading in document.headings
+        if heading.level != TABLE_LEVEL and heading.text.strip() and not _PAGE_LABEL.fullmatch(heading.text.strip())
+    ]
+    sections, line, at = [], 1, 0
+    for i, heading in enumerate(headings):
+        line += document.text.count("\n", at, heading.start)
+        at = heading.start
+        ends = (later.start for later in headings[i + 1 :] if later.level <= heading.level)
+        place = describe_place(document, heading.start, heading.start + 1, (line, line))
+        title = " ".join(heading.text.split())
+        sections.append(DocumentSection(title, heading.level, heading.start, next(ends, len(document.text)), place))
+    return sections
+
+
+def main_sections(document: Document) -> list[DocumentSection]:
+    """The highest headings of which there are several; a heading above all others is the title.
+
+    Where headings are numbered, "2.1" is below "2" whatever its level is: pages of a PDF hardly tell levels.
+    """
+    sections = outline(document)
+    if document.page_starts and (numbered := _numbered_through(sections)):
+        return numbered
+    for level in sorted({section.level for section in sections}):
+        found = [section for section in sections if section.level == level]
+        if len(found) > 1:
+            upper = [section for section in found if not _SUBSECTION.match(section.title)]
+            return upper if sum(bool(_NUMBERED.match(section.title)) for section in upper) > 1 else found
+    return sections
+
+
+def _numbered_through(sections: Sequence[DocumentSection]) -> list[DocumentSection]:
+    """The headings that are numbered from 1 on, each number once, whatever their levels are; empty if others are too.
+
+    Sizes of letters make headings of the figures in a chart, too.
+    """
+    found = [(match, section) for section in sections if (match := _COUNTED.match(section.title))]
+    numbers = [int(match[1]) for match, _ in found]
+    is_whole = len(numbers) >= _MIN_NUMBERED and numbers == list(range(1, len(numbers) + 1))
+    return [section for _, section in found] if is_whole else []
+
+
+def beginning_units(document: Document, chunks: Sequence[Chunk]) -> list[AnswerUnit]:
+    """The sentences at the beginning of a document, in order; `chunks` are its first ones."""
+    units = extract_answer_units([Hit(chunk, 0.0) for chunk in chunks], lambda _: document)
+    kinds = (UnitKind.SENTENCE, UnitKind.ENTRY)
+    return sorted((unit for unit in units if unit.kind in kinds), key=lambda unit: unit.start)
+
+
+_PART_NAMES = {
+    Asked.AGENDA: re.compile(
+        r"agenda(?: items?| topics?)?|topics|tagesordnung(?:spunkte)?|ordre du jour|orden del día|temario",
+        re.IGNORECASE,
+    ),
+    Asked.ATTENDEES: re.compile(
+        r"attendees|attendance|participants|(?:members |people )?(?:present|attending)|in attendance"
+        r"|teilnehmer(?:innen|\*innen)?|teilnehmende|anwesende?|présents|asistentes|participantes",
+        re.IGNORECASE,
+    ),
+}
+
+
+def named_part(document: Document, asked: Asked) -> Span | None:
+    """What stands below the heading of an agenda or of the people present, or behind such a label; None without one."""
+    return _part(document, lambda title: _PART_NAMES[asked].fullmatch(title) is not None)
+
+
+_DECISION = re.compile(
+    r"decisions?(?: made| taken)?|resolutions?|outcomes?|conclusions?|beschl(?:uss|üsse)|entscheidung(?:en)?|décisions?"
+    r"|decisi[oó]n(?:es)?",
+    re.IGNORECASE,
+)
+_DECIDED = re.compile(
+    r"^[ \t]{0,12}(?:[-*+][ \t]+|>[ \t]*)?[*_]{0,3}(?:decision|decided|conclusion|resolution|resolved|agreed|beschluss"
+    r"|décision|decisión)[*_]{0,3}[ \t]?:.*",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+_AGREED = re.compile(
+    r"^[ \t]{0,12}[-*+][ \t]+(?=[^\n]{0,200}\b(?:agreed|decided|consensus|resolved|approved)\b).*",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def decisions(document: Document) -> list[Span]:
+    """The section on decisions, else lines that begin with "Decision:", else list items on what was agreed."""
+    part = _part(document, lambda title: _DECISION.fullmatch(title) is not None, labels=False)
+    found = [part] if part else [match.span() for match in _DECIDED.finditer(document.text)]
+    return found or [match.span() for match in _AGREED.finditer(document.text)]
+
+
+def labelled_part(document: Document, label: str) -> Span | None:
+    """What a document says behind a label at its beginning, below a heading or in a row of a table."""
+    wanted = set(extract_terms(label))
     part = _part(document, lambda title: set(extract_terms(title)) == wanted) if wanted else None
     return part or (
         _part(document, lambda title: wanted <= set(extract_terms(title)), labels=False) if wanted else None

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from answers import Collection, Question, _is_right, _rows, read
@@ -282,14 +283,14 @@ def run(options: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def show(figures: dict[str, dict[str, dict[str, float]]]) -> None:
+def show(figures: Mapping[str, Any]) -> None:
     """Print the tables."""
     for name, row in {**figures["collections"], "all, lexical": figures["lexical"]}.items():
-        print(f"{name:18}" + "  ".join(f"{key} {value:.3g}" for key, value in row.items()))  # type: ignore[attr-defined]
+        print(f"{name:18}" + "  ".join(f"{key} {value:.3g}" for key, value in row.items()))
     for row in figures["curve"]:
-        print("  ".join(f"{key} {value:.2f}" for key, value in row.items()))  # type: ignore[attr-defined]
+        print("  ".join(f"{key} {value:.2f}" for key, value in row.items()))
     for key in ("weights", "lexical_weights"):
-        print(key, {name: round(value, 2) for name, value in figures[key].items()})  # type: ignore[arg-type]
+        print(key, {name: round(value, 2) for name, value in figures[key].items()})
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -302,7 +303,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     options = parser.parse_args(arguments)
     figures = run(options)
-    print(json.dumps(figures)) if options.json else show(figures)  # type: ignore[arg-type]
+    print(json.dumps(figures)) if options.json else show(figures)
 
 
 if __name__ == "__main__":

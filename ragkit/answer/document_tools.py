@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.answer.base import Searchable
-from ragkit.answer.extractive.whole.look_up import DocumentReader, find_document
+from ragkit.answer.extractive.whole.draft import DocumentReader
+from ragkit.answer.extractive.whole.look_up import find_document
 from ragkit.answer.extractive.whole.parts import outline
 from ragkit.answer.passage_text import format_blocks
 from ragkit.answer.passages import RetrievedPassages, within_budget

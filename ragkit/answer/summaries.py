@@ -13,7 +13,7 @@ from ragkit.agent.result import AgentResult
 from ragkit.answer.base import Answer
 from ragkit.answer.checked_text import check_text
 from ragkit.answer.confidence import LOOKED_UP
-from ragkit.answer.extractive.whole.look_up import DocumentReader
+from ragkit.answer.extractive.whole.draft import DocumentReader
 from ragkit.answer.passage_text import format_blocks
 from ragkit.index.sources.ids import display_name
 from ragkit.records import Hit

@@ -205,6 +205,11 @@ class Session:
         with self.snapshot() as snapshot:
             return search_texts(pattern, snapshot.documents.iter_texts(read_filter(where)))
 
+    def heads(self, where: Where = None) -> list[Document]:
+        """The documents that match a filter, by source, with their metadata and the beginning of their text alone."""
+        with self.snapshot() as snapshot:
+            return list(snapshot.documents.iter_heads(read_filter(where)))
+
     def chunks_between(self, source: str, start: int, end: int) -> list[Chunk]:
         """The chunks of a source that overlap [start:end] of its text, in order."""
         with self.snapshot() as snapshot:

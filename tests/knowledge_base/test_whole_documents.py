@@ -406,3 +406,98 @@ def test_a_summary_that_would_cost_more_than_its_limit_is_not_begun(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     with pytest.raises(BudgetTooSmall):
         base.summarize("pumps.md", model="openai:gpt-4o", max_cost_usd=0.000001)
+
+
+@pytest.fixture(scope="module")
+def minutes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
+    """Minutes by a template, named after their days, and numbered decisions."""
+    folder = tmp_path_factory.mktemp("minutes")
+    text = (
+        "# {day} Mill meeting\n\n* Be kind to all who attend these meetings of the mill.\n\n**Present:** {people}\n\n"
+        "## Topics\n\n* {topic} was looked at by all of us.\n* {other}\n\n"
+    )
+    for day, people, topic, other in (
+        ("2023-05-03", "Ada, Bo", "The frost", "The oven is old and was not used."),
+        ("2023-05-17", "Ada, Cy, Dee", "The valve", "Decision: buy a new valve."),
+        ("2024-01-10", "Bo", "The roof", "The rope was agreed to be too short."),
+    ):
+        filled = text.format(day=day, people=people, topic=topic, other=other)
+        (folder / f"mill-{day}.md").write_text(filled, "utf-8")
+    for number, status, decision in (
+        (7, "Superseded by [12](0012-steam.md)", "Use water."),
+        (12, "Accepted", "Use steam."),
+    ):
+        name = "water" if number == 7 else "steam"
+        (folder / f"{number:04d}-{name}.md").write_text(
+            f"# {name.title()}\n\nDate: 2023-06-{number:02d}\n\n## Status\n\n{status}\n\n## Decision\n\n{decision}\n",
+            "utf-8",
+        )
+    with KnowledgeBase.open(folder / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        kb.index(folder)
+        yield kb
+
+
+@pytest.mark.parametrize(
+    ("question", "beginning"),
+    [
+        ("Who attended the meeting on 2023-05-17?", "Present: Ada, Cy, Dee [1]"),
+        ("How many people were at the meeting of 17 May 2023?", "3 names, counted by commas and lines:"),
+        ("Who was present at the last meeting?", "Present: Bo [1]"),
+        ("What was decided on 2023-05-17?", "Decision: buy a new valve. [1]"),
+        ("What was decided at the last meeting?", "The rope was agreed to be too short. [1]"),
+        ("What was decided in ADR 12?", "Use steam. [1]"),
+        ("What is the status of ADR 12?", "Accepted [1]"),
+        ("Which document supersedes ADR 7?", "Superseded by 12 [1]"),
+        ("What does ADR 12 supersede?", "0007-water.md: Superseded by 12 [1]"),
+        (
+            "What was discussed at the meeting on 2023-05-03?",
+            "The frost was looked at by all of us. The oven is old and was not used. [1]",
+        ),
+    ],
+)
+def test_a_document_is_named_by_its_date_its_number_or_its_order(
+    minutes: KnowledgeBase, question: str, beginning: str
+) -> None:
+    answer = ask(minutes, question)
+    assert beginning in answer.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "count", "names"),
+    [
+        (
+            "Which meetings took place in May 2023?",
+            "2 of 5 documents are",
+            ["mill-2023-05-03.md", "mill-2023-05-17.md"],
+        ),
+        ("How many meetings were held in 2023?", "2 of 5 documents are", ["mill-2023-05-03.md", "mill-2023-05-17.md"]),
+        ("Which documents are accepted?", "1 of 5 documents has", ["0012-steam.md"]),
+        ("What is the newest document?", "The newest document, by date (2024-01-10)", ["mill-2024-01-10.md"]),
+        ("What was the first meeting in 2023?", "The first meeting in 2023, by date", ["mill-2023-05-03.md"]),
+        (
+            "How many meetings are there?",
+            "3 documents:",
+            [f"mill-{day}.md" for day in ("2023-05-03", "2023-05-17", "2024-01-10")],
+        ),
+        ("Which documents refer to ADR 12?", "1 of 5 documents mentions", ["0007-water.md"]),
+        ("Is there a meeting on 2024-02-01?", "0 of 5 documents are", []),
+    ],
+)
+def test_documents_are_counted_by_date_kind_and_status(
+    minutes: KnowledgeBase, question: str, count: str, names: list[str]
+) -> None:
+    first, *others = ask(minutes, question).splitlines()
+    assert first.startswith(count)
+    assert [found[0] for line in others if (found := re.search(r"[\w-]+\.md", line)) and line.startswith("- ")] == names
+
+
+def test_several_values_of_a_field_are_all_authors(tmp_path: Path) -> None:
+    (tmp_path / "frost.rst").write_text(
+        ":author: Ada Quill\n:author: Bo Reed\n\nFrost\n=====\n\nFrost is cold.\n", "utf-8"
+    )
+    (tmp_path / "bread.rst").write_text(":author: Cy Mill\n\nBread\n=====\n\nBread is warm.\n", "utf-8")
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        kb.index(tmp_path)
+        assert ask(kb, "Who wrote frost.rst?").endswith("frost.rst: author: Ada Quill, Bo Reed")
+        assert ask(kb, "Who wrote the paper by Bo Reed?").endswith("author: Ada Quill, Bo Reed")
+        assert ask(kb, "Which documents were written by Bo Reed?").startswith("1 of 2 documents names 'Bo Reed'")

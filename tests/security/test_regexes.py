@@ -43,6 +43,7 @@ MADE: Mapping[str, Sequence[str]] = {
     "answer/extractive/selection.py": (
         r"(?:an? |the |\W){0,6}[\"'“”‘’`*]{0,3}\.rc\s+files?[\"'“”‘’`*]{0,3}(?:\s+(?:is|are)\b|\s+[-–—]+\s)",
     ),
+    "answer/extractive/whole/look_up.py": (r"a\.md|(?<![\w.])0*1(?![\w.]*\d)",),
     "answer/facts/fact_pairs.py": (r"(?<!\w)ab(?!\w)",),
     "answer/facts/names.py": (
         r"(?<!\w)a(?:'s)?\W+(?:\w+\W+){0,2}b",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,11 @@ from ragkit.index.snapshot.chunk_filter import ChunkFilter
 from ragkit.index.snapshot.rows import CHUNKS_SQL, CatalogRows
 from ragkit.lexical.base import ChunkKeys
 from ragkit.records import Chunk, Document, Metadata, Where
+
+HEAD_CHARS = 1500
+"""Characters of the beginning of a text."""
+_HEAD_BYTES = 4 * HEAD_CHARS
+"""Stored and read of a text: enough for its beginning, however badly it is compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,13 @@ class DocumentLookups:
     def iter_texts(self, where: Where = None) -> Iterator[tuple[str, str, bytes]]:
         """(source, title, compressed UTF-8 text) of every live document that matches a filter, by source."""
         return self._select_documents("d.source, d.title, d.body", where)
+
+    def iter_heads(self, where: Where = None) -> Iterator[Document]:
+        """Every live document that matches a filter, by source, with the beginning of its text alone."""
+        columns = f"d.id, d.source, d.title, d.format, d.metadata, substr(d.body, 1, {_HEAD_BYTES})"
+        for key, source, title, kind, metadata, body in self._select_documents(columns, where):
+            text = zlib.decompressobj().decompress(body, _HEAD_BYTES).decode("utf-8", "ignore")
+            yield Document(text[:HEAD_CHARS], json.loads(metadata), source, title, format=kind, id=key)
 
     def _select_documents(self, columns: str, where: Where) -> Iterator[Any]:
         mask = self._filter.match(where)

@@ -221,8 +221,17 @@ def _table_lines(table: str) -> str:
 
 
 def _keep_field(fields: dict[str, JSON], name: str, value: str | None) -> None:
-    if value and len(fields) < MAX_FIELDS and not is_access_field(name):
-        fields.setdefault(name.strip().lower(), value[:1000])
+    """Keep a value; several of one name, such as authors, as a list."""
+    key = name.strip().lower()
+    if not value or is_access_field(name) or (key not in fields and len(fields) >= MAX_FIELDS):
+        return
+    known = fields.get(key)
+    if known is None:
+        fields[key] = value[:1000]
+    elif isinstance(known, list):
+        known += [value[:1000]] if len(known) < MAX_FIELDS else []
+    else:
+        fields[key] = [known, value[:1000]]
 
 
 def _lines(text: str) -> Iterator[str]:

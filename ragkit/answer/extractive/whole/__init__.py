@@ -49,6 +49,9 @@ _WORDS = (
     *("mention", "minutes", "page", "present", "propos", "slides", "deck", "guide", "tl;dr", "tldr"),
     *(".htm", ".md", ".rst", ".doc", ".ppt", ".odt", ".odp", ".epub", ".eml", ".adoc", ".ipynb", ".tex", ".txt"),
     *("written", " adr", " bip", " eip", " jep", " kep", " pep", " rfc", "notes of"),
+    *("meeting", "newest", "oldest", "latest", "earliest", "most recent", "decided", "decision", "agreed", "conclu"),
+    *("supersed", "supersc", "replac", "obsolet", "amend", "folder", "directory", "call", "session", "article", "law"),
+    *("manual", "letter", "handbook"),
     *("title", "titel", "título", "chapitre", "context"),
     *("worum", "wovon", "was steht", "zusammen", "überblick", "abschnitt", "kapitel", "überschrift", "gliederung"),
     *("inhalts", "geschrieben", "verfass", "autor", "von wem", "wann", "fassung", "zwischen", "vergleich", "dokument"),
@@ -59,8 +62,10 @@ _WORDS = (
 """What every form of such a question has one of."""
 
 
-_NAME_MARK = re.compile(r"[\"“„«‚‘]|\w\.[a-z]", re.IGNORECASE)
-"""A quotation mark, or a dot within a word: what every name of a document in a question has."""
+_NAME_MARK = re.compile(
+    r"[\"“„«‚‘]|\w\.[a-z]|\b(?:19|20)\d\d\b|\b(?:adr|bip|eip|jep|kep|pep|rfc)[ -]?\d", re.IGNORECASE
+)
+"""A quotation mark, a dot within a word, a year or a number of a series: what every name of a document has."""
 
 
 def may_be_whole(question: str) -> bool:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive.units import AnswerUnit, UnitKind, extract_answer_units
+from ragkit.answer.extractive.whole.dates import read_dates
 from ragkit.answer.extractive.whole.questions import Asked
 from ragkit.answer.searchers.text_search import Span
 from ragkit.lexical.analyzer import extract_terms
@@ -149,11 +150,99 @@ _PART_NAMES = {
 
 
 def named_part(document: Document, asked: Asked) -> Span | None:
-    """What stands below the heading of an agenda or of the people present, at most LEAD_CHARS; None without one."""
+    """What stands below the heading of an agenda or of the people present, or behind such a label; None without one."""
+    return _part(document, lambda title: _PART_NAMES[asked].fullmatch(title) is not None)
+
+
+_DECISION = re.compile(
+    r"decisions?(?: made| taken)?|resolutions?|outcomes?|conclusions?|beschl(?:uss|üsse)|entscheidung(?:en)?|décisions?"
+    r"|decisi[oó]n(?:es)?",
+    re.IGNORECASE,
+)
+_DECIDED = re.compile(
+    r"^[ \t]{0,12}(?:[-*+][ \t]+|>[ \t]*)?[*_]{0,3}(?:decision|decided|conclusion|resolution|resolved|agreed|beschluss"
+    r"|décision|decisión)[*_]{0,3}[ \t]?:.*",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+_AGREED = re.compile(
+    r"^[ \t]{0,12}[-*+][ \t]+(?=[^\n]{0,200}\b(?:agreed|decided|consensus|resolved|approved)\b).*",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def decisions(document: Document) -> list[Span]:
+    """The section on decisions, else lines that begin with "Decision:", else list items on what was agreed."""
+    part = _part(document, lambda title: _DECISION.fullmatch(title) is not None, labels=False)
+    found = [part] if part else [match.span() for match in _DECIDED.finditer(document.text)]
+    return found or [match.span() for match in _AGREED.finditer(document.text)]
+
+
+def labelled_part(document: Document, label: str) -> Span | None:
+    """What a document says behind a label at its beginning, below a heading or in a row of a table."""
+    wanted = set(extract_terms(label))
+    if not wanted:
+        return None
+    return _part(document, lambda title: set(extract_terms(title)) == wanted) or _part(
+        document, lambda title: _has_one_more(set(extract_terms(title)), wanted), labels=False
+    )
+
+
+def _has_one_more(terms: set[str], wanted: set[str]) -> bool:
+    return wanted < terms and len(terms) == len(wanted) + 1
+
+
+_LABEL = re.compile(
+    r"^[ \t]{0,8}[*#>|-]{0,3}[ \t]{0,4}(?P<line>(?P<bold>\*\*|__)?(?P<label>[^\W\d_][\w /'-]{1,39}?)"
+    r"(?:[ \t]{0,20}[:|](?:\*\*|__)?|(?:\*\*|__)[ \t]?[:|]?)[ \t]{0,8}(?P<value>\S.*)?)$",
+    re.MULTILINE,
+)
+"""A line with a label: `Status: final`, `**Present** Ada, Bo`, `| Status | final |`."""
+
+
+def status_line(document: Document) -> Span | None:
+    """The status that a document says it has, in one line of a few words."""
+    span = _part(document, lambda title: title.casefold() in ("status", "state", "estado", "statut"))
+    if span is None:
+        return None
+    line = document.text[slice(*span)].split("\n", 1)[0].rstrip(" \t|")
+    return (span[0], span[0] + len(line)) if len(line) <= _STATUS_CHARS else None
+
+
+_STATUS_CHARS = 120
+_RULE = re.compile(r"(?<=\n\n)[ \t]{0,3}(?:-{3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
+"""A line across the page ends what stands above it."""
+_UNDERLINE = re.compile(r"\n[ \t]*([-=~^\"'`*+#.:_])\1{2,200}[ \t]*(?=\n)")
+
+
+def _part(document: Document, is_label: Callable[[str], bool], *, labels: bool = True) -> Span | None:
+    """What stands behind the first such label at the beginning, or below the first such heading, whichever is first."""
+    found = [
+        span for span in (_behind_label(document, is_label) if labels else None, _below(document, is_label)) if span
+    ]
+    return min(found, default=None)
+
+
+def _behind_label(document: Document, is_label: Callable[[str], bool]) -> Span | None:
+    for match in _LABEL.finditer(document.text[:BEGINNING_CHARS]):
+        if is_label(match["label"].strip()):
+            if match["value"]:
+                return match.span("line")
+            below = _lines_from(document.text, match.end(), min(match.end() + LEAD_CHARS, len(document.text)))
+            if below and "\n\n" not in document.text[match.end() : below[0]].rstrip(" \t"):
+                return below
+    return None
+
+
+def _below(document: Document, is_label: Callable[[str], bool]) -> Span | None:
     for section in outline(document):
-        if _PART_NAMES[asked].fullmatch(section.title.strip(" :")):
-            begin = document.text.find("\n", section.start)
-            if begin >= 0 and (span := _lines_from(document.text, begin, section.end)):
+        begin = document.text.find("\n", section.start)
+        if begin >= 0 and is_label(_NUMBERED.sub("", section.title, count=1).strip(" :")):
+            underline = _UNDERLINE.match(document.text, begin)
+            begin = underline.end() if underline else begin
+            rule = _RULE.search(document.text, begin, section.end)
+            if span := _lines_from(document.text, begin, rule.start() if rule else section.end):
                 return span
     return None
 
@@ -175,6 +264,23 @@ def is_deck(document: Document) -> bool:
         return True
     pages = len(document.page_starts)
     return pages >= _MIN_SLIDES and len(document.text) < _SLIDE_CHARS * pages
+
+
+_LINK = re.compile(r"https?://\S{1,500}")
+
+
+def own_items(document: Document, is_own: Callable[[str], bool], count: int) -> list[Span]:
+    """The first items of the outermost lists: what minutes are about, whose headings are those of a template."""
+    people = named_part(document, Asked.ATTENDEES) or (0, 0)
+    items = (match.span() for match in re.finditer(r"(?<=\n)[-*+][ \t]+\S.*", document.text))
+    told = (
+        (a, min(b, a + MAX_SENTENCE_CHARS // 2))
+        for a, b in items
+        if not people[0] <= a < people[1]
+        and len(_WORD.findall(_LINK.sub("", document.text[a:b]))) > 2
+        and is_own(document.text[a + 1 : b])
+    )
+    return list(islice(told, count))
 
 
 _CALLOUT = re.compile(r"^>[ \t\[!]*(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION)\b\]?[ \t]*(?:\n>.*)*", re.MULTILINE)
@@ -250,7 +356,12 @@ def _is_prose(text: str) -> bool:
 
 
 def central_sentences(
-    document: Document, chunks: Sequence[Chunk], searcher: Searcher, count: int, without: tuple[int, int] = (0, 0)
+    document: Document,
+    chunks: Sequence[Chunk],
+    searcher: Searcher,
+    count: int,
+    without: tuple[int, int] = (0, 0),
+    is_own: Callable[[str], bool] = lambda _: True,
 ) -> list[AnswerUnit]:
     """The sentence of each central chunk that shares most with the whole document, in its order.
 
@@ -260,6 +371,7 @@ def central_sentences(
         searcher: knows how rare words are.
         count: sentences at most.
         without: a part of the text that is told already.
+        is_own: whether a text is none of a template.
     """
     weights = _term_weights(document, searcher)
     best: list[AnswerUnit] = []
@@ -273,6 +385,7 @@ def central_sentences(
             and 40 <= len(unit.body) <= MAX_SENTENCE_CHARS
             and _is_prose(unit.body)
             and not unit.body[0].islower()
+            and is_own(unit.body)
             and not (unit.start < without[1] and without[0] < unit.end)
             and all(unit.start >= other.end or other.start >= unit.end for other in best)
         ]
@@ -336,6 +449,7 @@ _BYLINE = re.compile(rf"(?:\bby|^(?:von|par|por)|\bpor)\s+(?:the\s+)?[*_\[]*(?={
 _DATA_FORMATS = frozenset({"csv", "json", "jsonl", "ods", "parquet", "tsv", "xls", "xlsx"})
 """Their lines say nothing of the document."""
 _YEAR = re.compile(r"(?:19|20)\d\d")
+_DATE_KEY = re.compile(r"(?<![a-z])(?:date|started|created|published|updated?|modified)(?![a-z])")
 _KEYS = {
     Asked.WHO: ("author", "authors", "creator"),
     Asked.WHEN: ("date", "published", "created", "updated", "last_modified", "modified"),
@@ -396,25 +510,34 @@ def _line_around(text: str, at: int) -> Span:
 
 def stored_facts(document: Document, asked: Asked) -> str:
     """What the properties of the file say, as `author: Hadley Wickham`; '' for nothing."""
-    known = {str(key).lower(): value for key, value in document.metadata.items()}
-    found = ((key, str(known[key]).strip()) for key in _KEYS[asked] if isinstance(known.get(key), str | int | float))
-    return next((f"{key}: {value[:120]}" for key, value in found if value), "")
+    known = {str(key).lower(): _joined(value).strip() for key, value in document.metadata.items()}
+    more = [key for key in known if asked is Asked.WHEN and _DATE_KEY.search(key) and read_dates(known[key])]
+    found = ((key, known.get(key, "")) for key in (*_KEYS[asked], *more))
+    return next((f"{key}: {value[:300]}" for key, value in found if value), "")
+
+
+def _joined(value: object) -> str:
+    """A property, or several of one name."""
+    if isinstance(value, list | tuple):
+        return ", ".join(filter(None, map(_joined, value)))
+    return str(value) if isinstance(value, str | int | float) else ""
 
 
 def differing_sentences(first: Document, second: Document, count: int) -> tuple[list[tuple[int, int]], int]:
     """Sentences of the second document that the first one does not have: the first `count`, and how many in all."""
     from ragkit.split.sentence_segmentation import sentence_spans  # noqa: PLC0415 - reads two whole documents
 
-    known = {_plain(first.text[start:end]) for start, end in sentence_spans(first.text)}
+    known = {plain_words(first.text[start:end]) for start, end in sentence_spans(first.text)}
     spans = [(start, end) for start, end in sentence_spans(second.text) if _is_new(second.text[start:end], known)]
     return spans[:count], len(spans)
 
 
 def _is_new(sentence: str, known: set[str]) -> bool:
-    return _is_prose(sentence) and _plain(sentence) not in known
+    return _is_prose(sentence) and plain_words(sentence) not in known
 
 
-def _plain(sentence: str) -> str:
+def plain_words(sentence: str) -> str:
+    """The words of a text in lower case, one blank between them."""
     return " ".join(re.findall(r"\w+", sentence.lower()))
 
 

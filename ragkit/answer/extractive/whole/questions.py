@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from ragkit.answer.extractive.whole.dates import is_within, read_dates, read_period
 from ragkit.lexical.analyzer import extract_terms
 
 MAX_QUESTION_CHARS = 200
@@ -43,8 +44,18 @@ class Asked(Enum):
     """Which documents were written by X?"""
     FIELD = "field"
     """What is the status of X?"""
+    DECISIONS = "decisions"
+    """What was decided in X?"""
     DATED = "dated"
-    """Which documents are from the year X?"""
+    """Which documents are from the year X, or the month?"""
+    NEWEST = "newest"
+    """Which document is the newest, or the oldest?"""
+    STATUS = "status"
+    """Which documents are accepted?"""
+    SUPERSEDED = "superseded"
+    """Which document supersedes X?"""
+    SUPERSEDES = "supersedes"
+    """Which document does X supersede?"""
 
 
 NEEDS_FILE = frozenset({Asked.WHO, Asked.WHEN, Asked.VERSION, Asked.TITLE, Asked.CHANGES})
@@ -60,6 +71,8 @@ class DocumentQuestion:
     """The document, or the words that documents mention."""
     other: str = ""
     """The second document of a comparison."""
+    is_of_authors: bool = False
+    """Whether "the authors" are asked for, or who proposed it: hardly of what a document is about."""
     of_file: bool = False
     """Whether this is a question about a document only if its name is certainly that of a file."""
 
@@ -69,24 +82,46 @@ _DOCS = (
 )
 _DOCS_ON = r"(?:documents|dokumente|documentos|papers|pdfs)"
 """Without words that also mean files in general: "Which files are on the disk?"."""
-_SERIES = r"(?:adr|bip|eip|jep|kep|pep|rfc)"
+SERIES = r"(?:adr|bip|eip|jep|kep|pep|rfc)"
 """Documents that are known by their number: "RFC 45"."""
 _KIND_OF = (
-    rf"(?:{_SERIES}s|articles|guides|handbooks|laws|letters|manuals|meetings|(?:meeting )?(?:minutes|notes)|pages"
-    r"|presentations|proposals|reports|slides|(?:slide )?decks"
+    rf"(?:{SERIES}s?|articles?|decisions?|guides?|handbooks?|laws?|letters?|manuals?|meetings?"
+    r"|(?:meeting )?(?:minutes|notes)|pages?|presentations?|proposals?|reports?|slides|(?:slide )?decks"
     r"|anleitungen|artikeln?|berichten?|folien|gesetzen?|handbüchern?|protokollen?|seiten"
     r"|lois|manuels|présentations|rapports|artículos|guías|informes|leyes|manuales|páginas|presentaciones)"
 )
 """Documents by their kind: "Which meetings mention X?", but not "How many meetings are there?"."""
+_COUNTED = rf"(?:{SERIES}s|decisions|meetings|(?:meeting )?(?:minutes|notes)|presentations|proposals|reports)"
 _ANY_DOCS = rf"(?:{_DOCS}|{_KIND_OF})"
-_DATED = r"(?:written|created|published|released|updated|(?:last )?modified|changed|revised|issued|held)"
+_DATED = (
+    r"(?:written|created|published|released|updated|(?:last )?modified|changed|revised|issued|held|made|decided"
+    r"|recorded|dated|accepted|adopted|approved|proposed|started|submitted)"
+)
 _ALL_DE = r"(?:(?:liste|zeige?|nenne)n?(?: sie)?(?: mir)? alle|welche|wie viele)"
 _ALL_EN = r"(?:(?:list|show|find|name)(?: me)?(?: all| the| all the| all of the)|which|what|how many)"
 _ALL_FR = r"(?:(?:liste[rz]?|montre[rz]?)(?:-moi)? tous les|quels|combien (?:de|d'))"
 _ALL_ES = r"(?:(?:lista|listar|enumera|muestra|dame)(?:me)? todos los|qué|cuáles|cuántos)"
 _HERE = r"(?: (?:here|in total|altogether|hier|insgesamt|ici|en tout|au total|aquí|en total))?"
 _X = r"(?P<name>.+?)"
-_YEAR_NAME = r"(?P<name>(?:19|20)\d\d)"
+_TH = r"(?:st|nd|rd|th|\.)?"
+DAY = (
+    rf"(?:(?:19|20)\d\d-\d\d-\d\d|\d{{1,2}}{_TH} [^\W\d_]{{3,10}} (?:19|20)\d\d"
+    rf"|[^\W\d_]{{3,10}} \d{{1,2}}{_TH},? (?:19|20)\d\d)"
+)
+_PERIOD = rf"(?:{DAY}|(?:[^\W\d_]{{3,10}} )?(?:19|20)\d\d(?:-\d\d)?)"
+_PERIOD_NAME = rf"(?P<name>{_PERIOD})"
+_ORDER = r"(?:newest|latest|most recent|last|oldest|earliest|first)"
+_ORDERED_KIND = (
+    r"(?:(?:[\w-]{1,30} )?(?:meeting|minutes|call|session)|(?:meeting )?notes"
+    rf"|(?:{SERIES}|decision|document|file|paper|report|article|proposal)s?)"
+)
+"""What is counted by dates: no pages, and nothing that documents tell of, unless it is itself a document here."""
+_ORDERED = rf"(?:the )?(?P<order>{_ORDER}) (?P<kind>{_ORDERED_KIND})(?: (?:of|in|from) (?P<period>{_PERIOD}))?"
+_STATUS = (
+    r"(?:accepted|approved|active|drafts?|proposed|rejected|declined|deprecated|superseded|obsolete|withdrawn|final"
+    r"|implemented|deferred|postponed|incomplete|replaced|retired)"
+)
+_SUPERSEDE = r"(?:superse[dc]e|replace|obsolete|amend)"
 _Y = r"(?P<other>.+?)"
 
 _FORMS: tuple[tuple[Asked, str], ...] = (
@@ -149,9 +184,19 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.SECTIONS, rf"(?:welche|wie viele) (?:haupt)?(?:abschnitte|kapitel|überschriften) hat {_X}"),
     (Asked.SECTIONS, rf"quel(?:le)?s (?:sections|parties|chapitres|titres) (?:a|contient) {_X}"),
     (Asked.SECTIONS, rf"qué (?:secciones|apartados|capítulos) (?:tiene|contiene) {_X}"),
+    (
+        Asked.NEWEST,
+        rf"(?:(?:what|which(?: one)?|when) (?:is|was|are|were)|show(?: me)?|name) "
+        rf"(?P<name>(?:the )?{_ORDER} {_ORDERED_KIND}(?: (?:of|in|from) {_PERIOD})?)",
+    ),
+    (Asked.NEWEST, rf"which (?P<other>{_ORDERED_KIND}) (?:is|was) (?:the )?(?P<name>{_ORDER})"),
     (Asked.TITLE, rf"(?:what is the title of|(?:wie lautet|was ist) der titel (?:von|des|der)) {_X}"),
     (Asked.TITLE, rf"(?:quel est le titre (?:de |d'|du )|cuál es el título del? ){_X}"),
-    (Asked.WHO, rf"who (?:wrote|authored|prepared|presented|gave|(?:is|are|was|were) the authors? of) {_X}"),
+    (
+        Asked.WHO,
+        rf"who (?:wrote|authored|prepared|presented|gave|proposed|drafted|submitted|(?:is|are|was|were)"
+        rf" the authors? of) {_X}",
+    ),
     (Asked.WHO, rf"wer hat {_X} (?:geschrieben|verfasst)"),
     (
         Asked.WHO,
@@ -162,13 +207,9 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
         Asked.WHO,
         rf"quién(?:es)? (?:escribió|escribieron|ha escrito|es (?:el|la) autora? del?|son los autores del?) {_X}",
     ),
-    (
-        Asked.WHEN,
-        rf"when was {_X} (?:first |last )?(?:written|created|published|released|updated|modified"
-        r"|changed|revised|issued|given|held|presented)",
-    ),
+    (Asked.WHEN, rf"when was {_X} (?:first |last )?(?:{_DATED}|given|presented)"),
     (Asked.WHEN, rf"when (?:did|does|will) {_X} (?:take place|happen|come out)"),
-    (Asked.WHEN, rf"what is the (?:publication |release )?date of {_X}"),
+    (Asked.WHEN, rf"(?:what is the (?:publication |release )?date of|what date (?:is|was|has)) {_X}"),
     (
         Asked.WHEN,
         rf"wann wurde {_X} (?:zuletzt )?(?:geschrieben|erstellt|veröffentlicht|verfasst|aktualisiert|geändert)",
@@ -208,10 +249,17 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.MENTION,
-        rf"(?:which|what|how many) (?:of the )?{_ANY_DOCS} (?:(?:mention|cite|refer to|talk about|discuss)"
-        rf"(?: the (?:words?|terms?|phrase))?|contain the (?:words?|terms?|phrase|name)) {_X}",
+        rf"(?:which|what|how many|do(?:es)? any) (?:of the )?{_ANY_DOCS} (?:(?:mention|cite|refer to|talk"
+        rf" about|discuss|use)s?"
+        rf"(?: the (?:words?|terms?|phrase))?|contains? the (?:words?|terms?|phrase|name)) {_X}",
     ),
-    (Asked.MENTION, rf"in (?:which|how many) {_ANY_DOCS} (?:is|are|does|do) {_X} (?:mentioned|appear|occur|cited)"),
+    (
+        Asked.MENTION,
+        rf"in (?:which|what|how many) {_ANY_DOCS} (?:is|are|was|were|does|do|did) {_X}"
+        rf" (?:mentioned|discussed|appear|occur|cited)",
+    ),
+    (Asked.MENTION, rf"(?:is|are|was|were) {_X} (?:mentioned|discussed) in (?:any|one) (?:of the )?{_ANY_DOCS}"),
+    (Asked.MENTION, rf"(?:which|what|how many) meetings (?:did|does|has) {_X} (?:attend|join|attended|joined)"),
     (
         Asked.MENTION,
         rf"(?:welche|wie viele) {_ANY_DOCS} (?:erwähnen|nennen|zitieren|sprechen über"
@@ -248,22 +296,48 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.AUTHOR, rf"{_ALL_ES} {_DOCS_ON} (?:(?:fueron |son )?escritos por|escribió) {_X}"),
     (
         Asked.DATED,
-        rf"{_ALL_EN} (?:{_DOCS_ON}|{_KIND_OF}) (?:(?:were |are )?(?:{_DATED} )?(?:in|from)|of) {_YEAR_NAME}"
-        r"(?: are there)?",
+        rf"{_ALL_EN} (?P<other>{_DOCS_ON}|{_KIND_OF}) (?:(?:(?:were |are )?(?:{_DATED} )?|took place |happened"
+        rf" )(?:in|from|on)|of)"
+        rf" {_PERIOD_NAME}(?: are there)?",
     ),
-    (Asked.DATED, rf"{_ALL_DE} {_DOCS_ON} (?:(?:wurden|sind|gibt es) )?(?:aus|von)(?: dem jahr)? {_YEAR_NAME}"),
-    (Asked.TOPIC, rf"how many {_X} {_SERIES}s are there"),
+    (
+        Asked.DATED,
+        rf"(?:is|was|are|were) there (?:an? |any )?(?:{_DOCS}|{_KIND_OF}) (?:held )?(?:in|on|from|of) {_PERIOD_NAME}",
+    ),
+    (Asked.DATED, rf"{_ALL_DE} {_DOCS_ON} (?:(?:wurden|sind|gibt es) )?(?:aus|von)(?: dem jahr)? {_PERIOD_NAME}"),
+    (
+        Asked.STATUS,
+        rf"{_ALL_EN} (?:{_DOCS_ON}|{_KIND_OF}) (?:that )?(?:is|are|was|were|(?:has|have) been)(?: still|"
+        rf" currently)? (?P<name>{_STATUS})",
+    ),
+    (Asked.STATUS, rf"{_ALL_EN} (?P<name>{_STATUS}) (?:{_DOCS_ON}|{_KIND_OF})(?: are there)?"),
+    (Asked.SUPERSEDED, rf"(?:what|which)(?: {_ANY_DOCS})? (?:has |have )?{_SUPERSEDE}[sd] {_X}"),
+    (Asked.SUPERSEDED, rf"(?:what|(?:by )?which {_ANY_DOCS}) (?:is|was|has) {_X} (?:been )?{_SUPERSEDE}d(?: by)?"),
+    (Asked.SUPERSEDES, rf"(?:what|which {_ANY_DOCS}) (?:does|did) {_X} {_SUPERSEDE}"),
+    (Asked.TOPIC, rf"how many {_X} {SERIES}s are there"),
     (
         Asked.TOPIC,
         rf"{_ALL_EN} {_DOCS_ON} (?:(?:are )?(?:there )?)?(?:that are )?(?:about|on|concerning|regarding) {_X}",
     ),
     (Asked.TOPIC, rf"{_ALL_EN} (?:{_DOCS}|{_KIND_OF}) (?:(?:are|is) )?(?:that are )?about {_X}"),
+    (
+        Asked.TOPIC,
+        rf"(?:which|what) (?:{_DOCS_ON}|document|paper|{_KIND_OF}) (?P<other>explains?|describes?|defines?) "
+        rf"(?:how to |how |what )?{_X}",
+    ),
+    (Asked.TOPIC, rf"(?:is|are) there (?:an? |any )?(?:{_DOCS}|{_KIND_OF}) (?:about|on) {_X}"),
     (Asked.TOPIC, rf"{_ALL_DE} {_DOCS_ON} (?:gibt es |handeln |sind )?(?:über|zu|zum thema) {_X}(?: auf)?"),
     (
         Asked.TOPIC,
         rf"{_ALL_FR} {_DOCS_ON} (?:y a-t-il |portent |sont )?(?:sur|au sujet de|à propos de|concernant) {_X}",
     ),
     (Asked.TOPIC, rf"{_ALL_ES} {_DOCS_ON} (?:hay |tratan |son )?(?:sobre|acerca de) {_X}"),
+    (
+        Asked.ALL,
+        rf"{_ALL_EN} {_DOCS}(?: are(?: there)?)? in (?:the )?(?:(?P<name>\S+)"
+        rf" (?:folder|directory)|(?:folder|directory) (?P<other>\S+))",
+    ),
+    (Asked.ALL, rf"(?:how many|list(?: me)? all(?: the)?) (?P<name>{_COUNTED})(?: are there)?{_HERE}"),
     (
         Asked.ALL,
         rf"{_ALL_EN} {_DOCS}(?: (?:are there|do you (?:have|know)|are indexed|are in (?:the|this) (?:index"
@@ -285,18 +359,37 @@ _OF_FILES: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.CONTENT,
-        rf"(?:what|which topics) (?:is|are|was|were) (?:in|(?:covered|described|discussed) (?:in|at)) {_X}",
+        r"(?:what|which topics) (?:is|are|was|were) (?:in|(?:covered|described|discussed|explained|presented)"
+        rf" (?:in|at)) {_X}",
     ),
     (Asked.AGENDA, rf"what (?:is|was) (?:on )?the agenda (?:of|in|for) {_X}"),
     (Asked.AGENDA, rf"(?:was stand auf der tagesordnung|wie lautet die tagesordnung) (?:von|in) {_X}"),
     (Asked.ATTENDEES, rf"who (?:attended|was (?:present )?at|were (?:present )?at|took part in|participated in) {_X}"),
     (Asked.ATTENDEES, rf"who (?:are|were) the (?:attendees|participants) (?:of|in|at) {_X}"),
+    (
+        Asked.ATTENDEES,
+        rf"how many (?:people|persons|participants|members) (?:attended|(?:were|was) (?:present"
+        rf" )?(?:at|in)|took part in) {_X}",
+    ),
     (Asked.ATTENDEES, rf"wer (?:war (?:bei|in)|nahm teil an) {_X}(?: anwesend)?"),
     (Asked.CONTENT, rf"(?:was (?:steht|behandelt|beschreibt|enthält)|que (?:dit|contient)|qué (?:dice|contiene)) {_X}"),
-    (Asked.FIELD, rf"what(?:'s| is) the (?P<other>[\w -]{{2,40}}?) of {_X}"),
+    (Asked.DECISIONS, rf"what (?:was|were|did|has been) (?:decided|agreed|resolved|concluded) (?:in|at|on|by) {_X}"),
+    (Asked.DECISIONS, rf"what (?:does|did) {_X} (?:decide|conclude)"),
+    (Asked.FIELD, rf"what (?:is|was) (?P<other>proposed|recommended|announced) (?:in|by|at) {_X}"),
+    (
+        Asked.DECISIONS,
+        rf"what (?:is|was|are|were) the (?:decisions?|outcomes?|conclusions?|resolutions?) (?:of|in|from) {_X}",
+    ),
+    (Asked.FIELD, rf"(?:what|which)(?:'s| is| was| are| were) the (?P<other>[\w -]{{2,40}}?) (?:of|in|for) {_X}"),
+    (
+        Asked.FIELD,
+        rf"(?:what|which) (?P<other>[\w -]{{2,40}}?) (?:(?:was|were|are)"
+        rf" (?:considered|discussed|listed|given)|are there) in {_X}",
+    ),
 )
 """Forms of ordinary questions, unless what they name is certainly a file."""
 _COMPILED: list[tuple[Asked, re.Pattern[str], bool]] = []
+_OF_AUTHORS = re.compile(r"\bauthors\b|^who (?:proposed|drafted|submitted)\b", re.IGNORECASE)
 _POLITE = re.compile(
     r"^(?:please|can you|could you|bitte|kannst du|s'il te plaît|s'il vous plaît|peux-tu|por favor|puedes) |"
     r"(?:,? (?:please|bitte|s'il te plaît|s'il vous plaît|por favor))$",
@@ -304,12 +397,13 @@ _POLITE = re.compile(
 )
 _NOUN = re.compile(
     r"(?:(?:the|this|das|die|der|dem|den|des|le|la|l'|el|los|las|un|une) ?)?"
-    r"(?:documents?|dokuments?|documentos?|files?|papers?|pdfs?|datei|fichiers?|archivos?|articles?|artikels?|artículos?"
+    r"(?:documents?|dokuments?|documentos?|fil"
+    r"es?|papers?|pdfs?|datei|fichiers?|archivos?|articles?|artikels?|artículos?"
     r"|reports?|berichts?)\s+(?=\S)",
     re.IGNORECASE,
 )
 _KIND = (
-    rf"(?:{_SERIES}|white ?papers?|proposals?|presentations?|slides|(?:slide )?decks?|guides?|handbooks?|manuals?"
+    rf"(?:{SERIES}|white ?papers?|proposals?|presentations?|slides|(?:slide )?decks?|guides?|handbooks?|manuals?"
     r"|pages?|articles?|reports?|papers?|documents?|minutes|notes|tutorials?)"
 )
 _MEETING = re.compile(
@@ -319,13 +413,25 @@ _MEETING = re.compile(
 """Before a file name: "the meeting in 2024-05.md"."""
 _QUOTED_KIND = re.compile(rf"(?:(?:the|this) )?{_KIND} (?=[\"“„«‚‘'`»])", re.IGNORECASE)
 _ABOUT = re.compile(rf"(?:the|this) {_KIND} (?:about|on|for|to|of|titled|called|named) (?P<topic>.+)", re.IGNORECASE)
+_WRITTEN = re.compile(rf"(?:the|this) {_KIND} (?:written )?(?:by|of) (?P<author>(?:[A-ZÀ-Þ][\w.'-]* ?){{2,5}})")
 _OF_KIND = re.compile(
     r"the (?P<topic>\S.*) (?:white ?papers?|proposals?|presentations?|slides|(?:slide )?decks?|guides?|handbooks?"
     r"|minutes|tutorials?|reports?|manuals?|package|class|library)|the (?P<subject>\S+ \S.*) pages?",
     re.IGNORECASE,
 )
-_NUMBERED = re.compile(rf"{_SERIES}[ -]?#?\d+", re.IGNORECASE)
-_NUMBER_OF_SERIES = re.compile(rf"{_SERIES}[ -]?#?\d+[:.]?\s", re.IGNORECASE)
+NUMBERED = re.compile(rf"(?P<series>{SERIES})[ -]?#?0*(?P<number>\d+)", re.IGNORECASE)
+_NUMBERED_FILE = re.compile(r"(?:(?P<series>[^\W\d_]+)[-_ ]?)?0*(?P<number>\d+)(?![\d]|[-_.]\d)")
+DATED_KIND = (
+    r"(?:(?:[\w-]{1,30} )?(?:meeting|minutes|call|session)|(?:meeting )?notes|document|report|update)s?"
+    r"(?: notes| minutes)?"
+)
+_DATED_NAME = re.compile(
+    rf"(?:(?:the |this )?(?P<kind>{DATED_KIND})(?: held| dated)? (?:(?:on|of|from|in|for) )?)?(?P<date>{_PERIOD})"
+    rf"|(?:the |this )?(?P<before>{_PERIOD}) {DATED_KIND}",
+    re.IGNORECASE,
+)
+_ORDERED_NAME = re.compile(_ORDERED, re.IGNORECASE)
+_NUMBER_OF_SERIES = re.compile(rf"{SERIES}[ -]?#?\d+[:.]?\s", re.IGNORECASE)
 _TITLED = re.compile(rf"(?:the|this) {_KIND} (?P<title>\S+ \S.*)", re.IGNORECASE)
 """A document by its subject: "the page about restoring", "the Helium whitepaper"; "the manual page" is none."""
 _ARTICLE = re.compile(r"^(?:the|das|die|der|dem|den|des|le|la|l'|el|los|las)(?:(?<=')|\s+)(?=\S)", re.IGNORECASE)
@@ -357,7 +463,9 @@ def read_document_question(question: str) -> DocumentQuestion | None:
         if match := form.fullmatch(text):
             parts = match.groupdict()
             name, other = (parts.get("name") or "").strip(" ,:"), (parts.get("other") or "").strip()
-            return DocumentQuestion(asked, name, other, of_file)
+            if asked in (Asked.FIELD, Asked.DECISIONS) and not (read_name(name).is_file or names_no_other(name)):
+                continue
+            return DocumentQuestion(asked, name, other, _OF_AUTHORS.search(text) is not None, of_file)
     return None
 
 
@@ -373,10 +481,26 @@ class DocumentName:
     is_quoted: bool = False
     topic: str = ""
     """Words that its file name and title have together, where `text` is not its name; '' for none."""
+    date: str = ""
+    """The date in its file name or title, or the period of it; '' for none. See `dates.py`."""
+    order: str = ""
+    """`newest` or `oldest` of its kind, '' for neither."""
+    kind: str = ""
+    author: str = ""
+    """Who wrote it: "the paper by Ada Quill"."""
 
 
 def read_name(text: str) -> DocumentName:
     """What a question names."""
+    if ordered := _ORDERED_NAME.fullmatch(text):
+        order = "oldest" if ordered["order"].lower() in ("oldest", "earliest", "first") else "newest"
+        return DocumentName(text, True, date=read_period(ordered["period"] or ""), order=order, kind=ordered["kind"])
+    dated = _DATED_NAME.fullmatch(text)
+    date = read_period(dated["date"] or dated["before"]) if dated else ""
+    if dated and (len(date) == 10 or (date and not text[0].isdigit() and (dated["kind"] or dated["before"]))):
+        return DocumentName(text, True, date=date)
+    if written := _WRITTEN.fullmatch(text):
+        return DocumentName(text, is_file=True, author=written["author"])
     subject = _ABOUT.fullmatch(text) or _OF_KIND.fullmatch(text)
     noun = _MEETING.match(text) or _NOUN.match(text) or _QUOTED_KIND.match(text)
     plain = text[noun.end() :] if noun else text
@@ -388,7 +512,7 @@ def read_name(text: str) -> DocumentName:
     if quoted:
         plain, is_file = quoted[1], True
     has_suffix = bool(_SUFFIX.search(plain.lower()))
-    is_file = is_file or _NUMBERED.fullmatch(_ARTICLE.sub("", plain, count=1).strip()) is not None
+    is_file = is_file or NUMBERED.fullmatch(_ARTICLE.sub("", plain, count=1).strip()) is not None
     topic = subject[subject.lastgroup] if subject and subject.lastgroup else _ARTICLE.sub("", plain, count=1)
     is_certain = is_file or has_suffix
     topic = "" if has_suffix or titled else topic
@@ -412,7 +536,14 @@ def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list
     The most exact kind of name counts: path, file name, then file name without suffix or title, then the beginning of a
     title before a colon or dash; last the words of a subject, which must be those of one document only.
     """
-    levels: list[list[str]] = [[], [], [], []]
+    if name.date and not name.order:
+        return [
+            source
+            for source, title in documents
+            if is_within(read_dates(f"{source.rstrip('/').rpartition('/')[2]} {title}"), name.date)
+        ]
+    levels: list[list[str]] = [[], [], [], [], []]
+    numbered = NUMBERED.fullmatch(_ARTICLE.sub("", name.text, count=1).strip())
     subject = name_terms(name.topic)
     names_subject = len(subject) >= (1 if name.is_file else MIN_SUBJECT_TERMS)
     about: list[str] = []
@@ -431,9 +562,37 @@ def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list
             levels[2].append(source)
         elif not name.has_suffix and _normalize(re.split(r":\s|\s[–—-]\s", title, maxsplit=1)[0]) in wanted:
             levels[3].append(source)
+        elif numbered and has_number(source, title, numbered["series"], numbered["number"]):
+            levels[4].append(source)
         elif names_subject and subject <= name_terms(f"{file} {title}"):
             about.append(source)
     return next(filter(None, levels), about if len(about) == 1 else [])
+
+
+def has_number(source: str, title: str, series: str, number: str) -> bool:
+    """Whether a file name begins with a number of a series: `0012-use-queues.md` is ADR 12, `rfcs/12.md` is RFC 12.
+
+    Decision records do not name their series; others are known outside, and a number alone is none of theirs.
+    """
+    folder, _, file = source.lower().rpartition("/")
+    match, series = _NUMBERED_FILE.match(file), series.lower()
+    if match is None or match["number"] != number:
+        return False
+    words = re.findall(r"[a-z]+", f"{folder} {title.lower()}")
+    return match["series"] == series or (
+        match["series"] is None and (series == "adr" or series in words or f"{series}s" in words)
+    )
+
+
+def is_series(kind: str) -> bool:
+    """Whether documents of a kind are known by their number."""
+    return re.fullmatch(rf"(?:{SERIES}|decision|proposal)s?", kind, re.IGNORECASE) is not None
+
+
+def document_number(file: str) -> str:
+    """The number that a file name begins with, without leading zeros; '' for none."""
+    match = _NUMBERED_FILE.match(file)
+    return match["number"] if match else ""
 
 
 def find_document_named(text: str, documents: Iterable[tuple[str, str]]) -> list[str]:

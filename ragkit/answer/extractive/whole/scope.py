@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ragkit.answer.extractive.whole.questions import MAX_QUESTION_CHARS, DocumentName, find_document_named, read_name
+from ragkit.answer.extractive.whole.questions import (
+    DATED_KIND,
+    DAY,
+    MAX_QUESTION_CHARS,
+    NUMBERED,
+    SERIES,
+    DocumentName,
+    find_document_named,
+    read_name,
+)
 from ragkit.index.sources.ids import display_name
 from ragkit.records import Where
 
@@ -45,7 +54,10 @@ class Scope:
         return f"{query} (in {self.name})"
 
 
-_NAME = r"(?P<name>[\"“„«‚‘][^\"”“»’‘]{1,120}[\"”“»’‘]|(?:[^\s,;:?!\"]+ ){0,6}?[^\s,;:?!\"]+\.[a-z][a-z0-9]{1,4})"
+_NAME = (
+    r"(?P<name>[\"“„«‚‘][^\"”“»’‘]{1,120}[\"”“»’‘]|(?:[^\s,;:?!\"]+ ){0,6}?[^\s,;:?!\"]+\.[a-z][a-z0-9]{1,4}"
+    rf"|{SERIES}[ -]?#?\d{{1,6}}|(?:the |this )?{DATED_KIND} (?:of|on|from|in) {DAY})"
+)
 _REST = r"(?P<rest>.+)"
 _ACCORDING = r"(?:according to|as per|laut|gemäß|selon|d'après|según|de acuerdo con)"
 _IN = r"(?:in|from|aus|im|dans|en)"
@@ -99,7 +111,11 @@ def read_scope(question: str) -> ScopedQuestion | None:
         rest = f"{text[: match.start()]} {text[match.end() :]}" if is_phrase else match["rest"]
         name, is_certain = read_name(match["name"]), number <= len(_FORMS)
         query = " ".join(rest.split()).strip(" ,:")
-        if query and (name.is_quoted or "." in name.text) and (is_certain or not _SETTINGS.search(name.text)):
+        if (
+            query
+            and (name.is_quoted or "." in name.text or name.date or NUMBERED.fullmatch(name.text))
+            and (is_certain or not _SETTINGS.search(name.text))
+        ):
             return ScopedQuestion(query if number < len(_FORMS) else f"{query}?", match["name"], is_certain)
     return None
 

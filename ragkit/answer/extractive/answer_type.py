@@ -97,7 +97,8 @@ OTHER_NUMBER_WORDS = (
 """Number words of German, French and Spanish that are no words of English."""
 _NUMBER_PATTERN = re.compile(rf"\d+(?:[.,:/]\d+)*|\b(?:{_NUMBER_WORDS}|{OTHER_NUMBER_WORDS})\b")
 _NUMBERING = re.compile(
-    r"^[ \t]{0,40}\(?\d{1,4}(?:\.\d{1,4}){0,4}[.)]\s|(?:§§?|\b(?:abs(?:atz|ätze)?|satz|sätze|nr|nummer|art(?:ikels?)?)\b\.?)\s{0,3}\d{1,5}[a-z]?\b",
+    r"^[ \t]{0,40}\(?\d{1,4}(?:\.\d{1,4}){0,4}[.)]\s"
+    r"|(?:§§?|\b(?:abs(?:atz|ätze)?|satz|sätze|nr|nummer|art(?:ikels?)?)\b\.?)\s{0,3}\d{1,5}[a-z]?\b",
     re.IGNORECASE | re.MULTILINE,
 )
 """Numbers of items, paragraphs and sections, and references to those of German laws: no amounts."""

@@ -53,6 +53,9 @@ STRICT_NAMESPACES = (
 _PERCENT = re.compile(rb'%|numFmtId="(?:9|10)"')
 """In the styles of a workbook: what shows a number as a share."""
 
+MAX_EMPTY_ROWS = 3
+"""Consecutive empty rows that are read; the last cell of a sheet may be a million rows below the others."""
+
 
 class XlsxLoader:
     """Reads the last calculated values, without formulas; charts, text boxes and comments follow their sheet."""
@@ -102,8 +105,13 @@ def _shown(cell: object) -> object:
 
 
 def _read_rows(rows: Iterable[Iterable[object]], merged: MergedCells, book: Workbook) -> Iterator[TableRow]:
+    empty = 0
     for number, row in enumerate(rows, start=1):
-        cells = [format_cell(value) for value in row]
+        values = tuple(row)
+        empty = empty + 1 if values.count(None) == len(values) else 0
+        if empty > MAX_EMPTY_ROWS:
+            continue
+        cells = [format_cell(value) for value in values]
         filled = len(cells) - cells.count("")
         book.count_cells(filled)
         spans = merged.apply(number, cells)

@@ -199,9 +199,11 @@ class _Grid:
                 continue  # column names
             labels = [line for line in band if 0 in self._columns(line)]
             lines, left = band, self.box[0]
-            if len(labels) == 1 and len(labels[0]) == 1 and labels[0] not in (band[0], band[-1]):
-                lines, left = [line for line in band if line is not labels[0]], self.xs[1]  # of all rows of the band
-            for before, line in self._starts(lines, is_ruled=is_ruled):
+            is_middle = len(labels) == 1 and (len(labels[0]) == 1 or 2 * band.index(labels[0]) == len(band) - 1)
+            if is_middle and labels[0] not in (band[0], band[-1]):  # the label of all rows of the band
+                left = self.xs[1]
+                lines = [rest for line in band if (rest := [piece for piece in line if piece.x0 + piece.x1 > 2 * left])]
+            for before, line in self._starts(lines, is_ruled=is_ruled and not is_middle):
                 at = (max(piece.bottom for piece in before) + min(piece.top for piece in line)) / 2
                 added.append(at)
                 self.rows.append(Rule(left, at, self.box[2], at))

@@ -107,7 +107,9 @@ class _Grid:
         starts = sorted(rule.top for rule in columns if rule.bottom > bottom - NEAR)
         # where three or more of them begin, names stand below others that span their columns
         heads = [first for first, third in zip(starts, starts[2:], strict=False) if third - first < 1]
-        self.ys = _positions([top, bottom, *(rule.top for rule in rows), *heads])
+        lines = [top, bottom, *(rule.top for rule in rows)]
+        heads = [at for at in heads if all(abs(at - line) > 2 * NARROW for line in lines)]  # else no text has room
+        self.ys = _positions([*lines, *heads])
 
     def holds(self, piece: Piece) -> bool:
         """Whether a piece is between the outer lines, or on them."""

@@ -249,6 +249,40 @@ def test_a_label_of_several_lines_is_one_label(label: list[str], values_in: int)
     ]
 
 
+@pytest.mark.parametrize(
+    ("names", "groups"),
+    [
+        ("Layers Language Score Time", {"6": ["A 0.965 2.73", "B 0.969 5.39"], "4": ["A 0.938 1.97", "B 0.952 3.77"]}),
+        ("Hall Shift Units", {"North": ["early 41", "late 39", "night 7", "out 2"], "South": ["early 23", "late 24"]}),
+        ("Port Day Tons", {"Elm": ["Mon 1,200", "Tue 1,310", "Wed 980"], "Oak": ["Mon 410", "Tue 390", "Wed 400"]}),
+        ("Year Term Rate", {f"{year}": ["spring 4.1", "autumn 4.4"] for year in range(2031, 2036)}),
+    ],
+)
+def test_a_label_in_the_middle_of_several_rows_is_that_of_each(names: str, groups: dict[str, list[str]]) -> None:
+    """Lines part the groups, but not the rows of a group."""
+
+    def page(sheet: canvas.Canvas) -> None:
+        sheet.setFont("Helvetica", 10)
+        xs = [60 + 80 * column for column in range(len(names.split()) + 1)]
+        ys = [720.0, 706.0]
+        for x, name in zip(xs, names.split(), strict=False):
+            sheet.drawString(x + 4, 710, name)
+        for label, rows in groups.items():
+            top = ys[-1] - 11
+            sheet.drawString(xs[0] + 4, top - 13 * (len(rows) - 1) / 2, label)
+            for number, row in enumerate(rows):
+                for x, text in zip(xs[1:], row.split(), strict=False):
+                    sheet.drawString(x + 4, top - 13 * number, text)
+            ys.append(ys[-1] - 13 * len(rows) - 2)
+        for y in ys:
+            sheet.line(xs[0], y, xs[-1], y)
+        for x in xs:
+            sheet.line(x, ys[0], x, ys[-1])
+
+    wanted = [" | ".join([label, *row.split()]) for label, rows in groups.items() for row in rows]
+    assert load(draw(page)).text.split("\n")[1:] == wanted
+
+
 def test_a_label_a_little_above_its_figures_is_on_their_row() -> None:
     rows = [[(0.5, f"Offence {WORDS[n]}"), (1, str(3 * n + 1)), (2, str(9 * n))] for n in range(8)]
     assert ruled(rows, ["Offence", "North", "South"]).split("\n")[1:] == [

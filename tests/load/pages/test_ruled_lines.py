@@ -120,3 +120,26 @@ def test_rows_of_texts_without_a_gap_are_no_lines_of_one_row(step: int) -> None:
                 sheet.drawString(x, 700 - step * number, text)
 
     assert load(draw(page)).text.split("\n") == [" | ".join(row) for row in rows]
+
+
+@pytest.mark.parametrize("gap", [7.0, 8.0])
+def test_lines_between_columns_may_be_drawn_row_by_row(gap: float) -> None:
+    """Those of the last row begin a little below the line above it, where no text has room."""
+    rows = [(f"3.{number}", ("Check that the key is", f"changed by hand {number}"), "Moved") for number in range(1, 5)]
+
+    def page(sheet: canvas.Canvas) -> None:
+        sheet.setFont("Helvetica", 10)
+        for number, (key, texts, state) in enumerate(rows):
+            top = 700 - 40 * number
+            sheet.line(70, top, 420, top)
+            sheet.line(70, top - gap / 2, 110, top - gap / 2)
+            for x in (70, 110, 290, 420):
+                sheet.line(x, top - gap, x, top - 40)
+            sheet.drawString(74, top - 20, key)
+            for line, text in enumerate(texts):
+                sheet.drawString(114, top - 16 - 12 * line, text)
+            sheet.drawString(294, top - 20, state)
+        sheet.line(70, 540, 420, 540)
+
+    wanted = [f"{key} | {' '.join(texts)} | {state}" for key, texts, state in rows]
+    assert load(draw(page)).text.split("\n") == wanted

@@ -107,7 +107,9 @@ class _Grid:
         starts = sorted(rule.top for rule in columns if rule.bottom > bottom - NEAR)
         # where three or more of them begin, names stand below others that span their columns
         heads = [first for first, third in zip(starts, starts[2:], strict=False) if third - first < 1]
-        self.ys = _positions([top, bottom, *(rule.top for rule in rows), *heads])
+        lines = [top, bottom, *(rule.top for rule in rows)]
+        heads = [at for at in heads if all(abs(at - line) > 2 * NARROW for line in lines)]  # else no text has room
+        self.ys = _positions([*lines, *heads])
 
     def holds(self, piece: Piece) -> bool:
         """Whether a piece is between the outer lines, or on them."""
@@ -199,9 +201,11 @@ class _Grid:
                 continue  # column names
             labels = [line for line in band if 0 in self._columns(line)]
             lines, left = band, self.box[0]
-            if len(labels) == 1 and len(labels[0]) == 1 and labels[0] not in (band[0], band[-1]):
-                lines, left = [line for line in band if line is not labels[0]], self.xs[1]  # of all rows of the band
-            for before, line in self._starts(lines, is_ruled=is_ruled):
+            is_middle = len(labels) == 1 and (len(labels[0]) == 1 or 2 * band.index(labels[0]) == len(band) - 1)
+            if is_middle and labels[0] not in (band[0], band[-1]):  # the label of all rows of the band
+                left = self.xs[1]
+                lines = [rest for line in band if (rest := [piece for piece in line if piece.x0 + piece.x1 > 2 * left])]
+            for before, line in self._starts(lines, is_ruled=is_ruled and not is_middle):
                 at = (max(piece.bottom for piece in before) + min(piece.top for piece in line)) / 2
                 added.append(at)
                 self.rows.append(Rule(left, at, self.box[2], at))

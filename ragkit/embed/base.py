@@ -72,6 +72,15 @@ class WeightedEmbedder(Protocol):
 
 
 @runtime_checkable
+class ApproximatedEmbedder(Protocol):
+    """An embedder with a faster one of its own, which finds the candidates among chunks that have no vector yet."""
+
+    @property
+    def static_embedder(self) -> EmbeddingProvider:
+        """Its vectors cost nothing, and have a dimension and a fingerprint of their own."""
+
+
+@runtime_checkable
 class PricedEmbedder(Protocol):
     """An embedder with a provider and model name, for the prices of `PriceBook`."""
 

@@ -103,7 +103,8 @@ class OnDemandVectors:
         if not self._pairs:
             return static
         mean_static, mean = np.mean(self._pairs, axis=0)
-        return np.asarray(mean + (static - mean_static), np.float64)
+        slope = float(getattr(self.static, "cosine_slope", 1))
+        return np.asarray(mean + slope * (static - mean_static), np.float64)
 
 
 def embedding_texts_by_key(

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, cast
 
 from ragkit.embed import EMBEDDERS
-from ragkit.embed.base import EmbeddingProvider, PricedEmbedder, Row, Rows, TokenizingEmbedder
+from ragkit.embed.base import ApproximatedEmbedder, EmbeddingProvider, PricedEmbedder, Row, Rows, TokenizingEmbedder
 from ragkit.errors import InvalidOption, PipelineError
 from ragkit.index.build_fingerprint import BuildFingerprint
 from ragkit.index.catalog.directory import NewKnowledgeBase
@@ -209,6 +209,8 @@ class PipelineComponents:
     @cached_property
     def static_embedder(self) -> EmbeddingProvider:
         """Finds the candidates among chunks that have no vector yet."""
+        if isinstance(self.embedder, ApproximatedEmbedder):
+            return self.embedder.static_embedder
         from ragkit.embed.static import StaticEmbedder
 
         return StaticEmbedder()

@@ -16,6 +16,7 @@ from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows
 from ragkit.embed.batches import run_batches_in_threads, usable_cpu_count
 from ragkit.embed.model_files import verified_file
 from ragkit.embed.multilingual.weights import DIMENSION, GRAPH_SHA256, MAX_TOKENS, E5Model
+from ragkit.embed.multilingual.words import MultilingualWords
 from ragkit.embed.options import MultilingualOptions
 from ragkit.errors import MissingExtra
 from ragkit.usage.meter import record_embedding
@@ -66,6 +67,11 @@ class Multilingual:
         """Model name, and the hashes of the graph and the weights."""
         return f"{self.model}-int8:{GRAPH_SHA256[:8]}{WEIGHTS_SHA256[:8]}"
 
+    @cached_property
+    def static_embedder(self) -> MultilingualWords:
+        """The sums of word vectors, which find the candidates among chunks that have no vector yet."""
+        return MultilingualWords(lambda: self._model, self.fingerprint, self._threads)
+
     def embed_texts(self, texts: Sequence[str]) -> Rows:
         """One vector per text, in order: (len(texts), 384)."""
         return self._embed([PASSAGE_PREFIX + text for text in texts])
@@ -107,8 +113,12 @@ class Multilingual:
 
         longest_first = sorted(range(len(ids)), key=lambda index: -len(ids[index]))
         batches = [[index] for index in longest_first]
-        run_batches_in_threads(compute, batches, self._options.threads or usable_cpu_count())
+        run_batches_in_threads(compute, batches, self._threads)
         return normalize_rows(rows), sum(map(len, ids))
+
+    @property
+    def _threads(self) -> int:
+        return self._options.threads or usable_cpu_count()
 
     @property
     def _model(self) -> E5Model:

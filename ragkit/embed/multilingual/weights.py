@@ -39,6 +39,8 @@ class E5Model:
         self._tensors = _read_directory(self._file, directory)
         self._words = self._blocks("emb.word", DIMENSION)
         self._positions = self._floats("emb.pos").reshape(-1, DIMENSION) + self._floats("emb.type")[:DIMENSION]
+        self.log_probabilities = np.array([score for _, score in vocabulary], np.float32)
+        """Of each token in text of all languages: (tokens,)."""
         self.tokenizer = _make_tokenizer(vocabulary, unknown)
         self.session = self._make_session()
 
@@ -79,6 +81,11 @@ def _dequantise(blocks: NDArray[np.void]) -> NDArray[np.float32]:
     pairs = blocks["pairs"]
     values = np.concatenate([pairs & 15, pairs >> 4], axis=-1).astype(np.float32) - 8
     return np.asarray(values * blocks["scale"].astype(np.float32)[..., None]).reshape(len(blocks), -1)
+
+
+def read_pieces(path: Path) -> list[str]:
+    """The vocabulary: the piece of text of each token, in which `\u2581` is a space."""
+    return [piece for piece, _ in _read_vocabulary(np.memmap(path, np.uint8, "r"))[0]]
 
 
 def _read_vocabulary(file: NDArray[np.uint8]) -> tuple[list[tuple[str, float]], int, int]:

@@ -15,6 +15,7 @@ from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock
 from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.ooxml import (
+    child_text,
     find_child,
     find_main_part,
     find_related_part,
@@ -65,10 +66,8 @@ class PptxLoader:
             if kind == "comments" and part in archive:
                 authors = _comment_authors(archive)
                 for comment in iter_elements(parse_part(archive, part), "cm"):
-                    text = find_child(comment, "text")
-                    words = [(text.text or "") if text is not None else "", *paragraph_texts(comment)]
-                    author = authors.get(get_attribute(comment, "authorId"), "")
-                    yield comment_block(collapse_whitespace(replace_invalid_chars(" ".join(words))), author)
+                    words = " ".join([child_text(comment, "text"), *paragraph_texts(comment)]).strip()
+                    yield comment_block(words, authors.get(get_attribute(comment, "authorId"), ""))
 
 
 def _slide_parts(archive: ZipArchive) -> Iterator[str]:

@@ -10,10 +10,11 @@ from functools import reduce
 
 import openpyxl
 from lxml import etree
+from openpyxl.utils.cell import range_boundaries
 from openpyxl.utils.exceptions import InvalidFileException
 
 from ragkit.errors import LoadError
-from ragkit.load.office.merged_cells import MergedCells, read_merged_cells
+from ragkit.load.office.merged_cells import MergedCells
 from ragkit.load.office.ooxml_drawings import drawing_blocks, sheet_comment_blocks, threaded_comment_blocks
 from ragkit.load.office.sheet_text import Workbook, format_cell
 from ragkit.load.office.xml_workbook import to_workbook
@@ -52,6 +53,9 @@ STRICT_NAMESPACES = (
 """Namespaces of "strict" files -> those that openpyxl knows."""
 _PERCENT = re.compile(rb'%|numFmtId="(?:9|10)"')
 """In the styles of a workbook: what shows a number as a share."""
+_MERGED_RANGE = re.compile(
+    rb"<(?:\w{1,40}:)?mergeCell\s[^<>]{0,200}?\bref=[\"']([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})[\"']"
+)
 
 MAX_EMPTY_ROWS = 3
 """Consecutive empty rows that are read; the last cell of a sheet may be a million rows below the others."""
@@ -90,10 +94,15 @@ class XlsxLoader:
             sheet.reset_dimensions()  # the declared dimensions are often wrong
             part = parts.get(str(sheet.title), "")
             values = (map(_shown, row) for row in sheet.iter_rows()) if percents else sheet.iter_rows(values_only=True)
-            rows = _read_rows(values, read_merged_cells(archive, part), book)
+            rows = _read_rows(values, _merged_cells(archive, part), book)
             book.add_sheet(str(sheet.title), rows, extra_blocks(archive, part, comments=self.options.comments))
         opened.close()
         return len(opened.worksheets) - len(visible)
+
+
+def _merged_cells(archive: ZipArchive, part: str) -> MergedCells:
+    found = _MERGED_RANGE.findall(archive.read(part)) if part in archive else []
+    return MergedCells(range_boundaries(cells.decode()) for cells in found)
 
 
 def _shown(cell: object) -> object:

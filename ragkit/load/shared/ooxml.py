@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from lxml import etree
 
 from ragkit.errors import LoadError
+from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.zip_archive import SAVE_AGAIN_HINT, ZipArchive
 from ragkit.records import JSON
@@ -67,6 +68,17 @@ def get_attribute(element: etree._Element | None, name: str) -> str:
     if element is None:
         return ""
     return next((str(value) for key, value in element.attrib.items() if key.rpartition("}")[2] == name), "")
+
+
+def get_integer(element: etree._Element | None, name: str, default: int = 0) -> int:
+    """The value of an attribute that is a number of at most 8 digits; `default` for any other."""
+    text = get_attribute(element, name)
+    return int(text) if text.isdecimal() and len(text) < 9 else default
+
+
+def child_text(element: etree._Element, *path: str) -> str:
+    """The text of the first descendant along a path of names, on one line; '' when there is none."""
+    return collapse_whitespace(replace_invalid_chars(element.findtext("/".join("{*}" + name for name in path), "")))
 
 
 def is_on(element: etree._Element | None) -> bool:

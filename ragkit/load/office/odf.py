@@ -25,16 +25,20 @@ from ragkit.load.shared.ooxml import (
     iter_elements,
     local_name,
     parse_part,
+    read_properties,
 )
 from ragkit.load.shared.zip_archive import ZipArchive
-from ragkit.records import JSON, Document, Place
+from ragkit.records import Document, Place
 
 SKIPPED_ELEMENTS = frozenset(
     {"annotation", "annotation-end", "note", "frame", "tracked-changes", "ruby-text", "custom-shape", "page-number"}
 )
 """Inside a paragraph: notes and frames, which are read after it, and deleted text."""
 
-METADATA_KEYS = {"creator": "author", "creation-date": "created", "date": "modified", "keyword": "keywords"}
+METADATA_KEYS = {
+    **{"title": "title", "creator": "author", "keyword": "keywords"},
+    **{"creation-date": "created", "date": "modified"},
+}
 """Elements of `meta.xml` -> keys of the document's metadata."""
 
 SAVE_WITHOUT_PASSWORD = "save it without a password"  # noqa: S105 - a hint
@@ -55,7 +59,7 @@ class OdtLoader:
         styles = [parse_part(archive, name) for name in ("styles.xml", "content.xml") if name in archive]
         reader = _OdfReader(ListStyles(styles))
         blocks = [*reader.blocks(body), *reader.notes] if body is not None else []
-        known = _read_metadata(archive)
+        known = read_properties(archive, "meta.xml", METADATA_KEYS)
         title = str(known.pop("title", "")) or reader.title
         return build_document("odt", source, join_blocks(blocks), known, title)
 
@@ -74,7 +78,7 @@ class OdpLoader:
         body = _read_body(archive, "presentation")
         slides = iter_elements(body, "page") if body is not None else ()
         blocks = (_slide_blocks(slide, notes=self.options.notes) for slide in slides)
-        return build_slides("odp", source, blocks, _read_metadata(archive))
+        return build_slides("odp", source, blocks, read_properties(archive, "meta.xml", METADATA_KEYS))
 
 
 class OdsLoader:
@@ -93,7 +97,7 @@ class OdsLoader:
         for table in body if body is not None else ():
             if local_name(table) == "table":
                 book.add_sheet(get_attribute(table, "name"), read_sheet(table, book.count_cells))
-        return book.to_document(_read_metadata(archive))
+        return book.to_document(read_properties(archive, "meta.xml", METADATA_KEYS))
 
 
 def _read_body(archive: ZipArchive, kind: str) -> etree._Element | None:
@@ -103,20 +107,6 @@ def _read_body(archive: ZipArchive, kind: str) -> etree._Element | None:
         if next(iter_elements(manifest, "encryption-data"), None) is not None:
             raise LoadError(archive.source, "password-protected", SAVE_WITHOUT_PASSWORD)
     return find_child(parse_part(archive, "content.xml"), "body", kind)
-
-
-def _read_metadata(archive: ZipArchive) -> dict[str, JSON]:
-    known: dict[str, JSON] = {}
-    if "meta.xml" not in archive:
-        return known
-    try:
-        root = parse_part(archive, "meta.xml")
-    except LoadError:
-        return known  # the text is still readable
-    for element in root.iter("{*}title", *("{*}" + name for name in METADATA_KEYS)):
-        key = METADATA_KEYS.get(local_name(element), "title")
-        known.setdefault(key, collapse_whitespace(element.text or "")[:1000])
-    return known
 
 
 class _OdfReader:

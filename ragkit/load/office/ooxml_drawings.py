@@ -131,15 +131,16 @@ def comment_block(text: str, author: str, where: str = "") -> LayoutBlock:
     return LayoutBlock("p", f"Comment{where}{f' by {author}' if author else ''}: {text}" if text else "")
 
 
+def paragraph_text(paragraph: etree._Element) -> str:
+    """The text of a paragraph of DrawingML on one line."""
+    found = paragraph.iter("{*}t", "{*}br", "{*}tab")
+    parts = ((element.text or "") if local_name(element) == "t" else " " for element in found)
+    return collapse_whitespace(replace_invalid_chars("".join(parts)))
+
+
 def paragraph_texts(parent: etree._Element) -> Iterator[str]:
     """The paragraphs of DrawingML below an element that hold text."""
-    for paragraph in iter_elements(parent, "p"):
-        parts = (
-            (element.text or "") if local_name(element) == "t" else " "
-            for element in paragraph.iter("{*}t", "{*}br", "{*}tab")
-        )
-        if text := collapse_whitespace(replace_invalid_chars("".join(parts))):
-            yield text
+    return filter(None, map(paragraph_text, iter_elements(parent, "p")))
 
 
 def _points(data: etree._Element | None) -> dict[int, str]:

@@ -20,13 +20,13 @@ from ragkit.load.office.sheet_text import Workbook, format_cell
 from ragkit.load.office.xml_workbook import to_workbook
 from ragkit.load.options import LOADER_VERSIONS, XlsxOptions
 from ragkit.load.shared.layout_blocks import LayoutBlock
-from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.ooxml import (
     find_main_part,
     get_attribute,
     iter_elements,
     parse_part,
     read_core_properties,
+    read_people,
     read_relationships,
 )
 from ragkit.load.shared.table_text import TableRow
@@ -136,22 +136,13 @@ def extra_blocks(archive: ZipArchive, sheet: str, *, comments: bool = True) -> I
         if kind == "drawing":
             yield from drawing_blocks(archive, part)
         elif kind == "threadedComment" and comments:
-            yield from threaded_comment_blocks(parse_part(archive, part), _read_people(archive))
+            main = find_main_part(archive, "xl/workbook.xml")
+            people = read_people(archive, main, ("person",), "displayName")
+            yield from threaded_comment_blocks(parse_part(archive, part), people)
         elif kind == "comments" and comments:
             for block in sheet_comment_blocks(parse_part(archive, part)):
                 if not is_threaded or " by " in block.text.partition(":")[0]:
                     yield block
-
-
-def _read_people(archive: ZipArchive) -> dict[str, str]:
-    """Person id -> name, of the authors of threaded comments."""
-    parts = [part for kind, part in read_relationships(archive, find_main_part(archive, "xl/workbook.xml")).values()
-             if kind == "person" and part in archive]  # fmt: skip
-    return {
-        get_attribute(person, "id"): collapse_whitespace(get_attribute(person, "displayName"))
-        for part in parts
-        for person in iter_elements(parse_part(archive, part), "person")
-    }
 
 
 def _sheet_parts(archive: ZipArchive) -> dict[str, str]:

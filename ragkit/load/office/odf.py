@@ -35,9 +35,8 @@ SKIPPED_ELEMENTS = frozenset(
 )
 """Inside a paragraph: notes and frames, which are read after it, and deleted text."""
 
-METADATA_KEYS = {
-    **{"title": "title", "creator": "author", "keyword": "keywords"},
-    **{"creation-date": "created", "date": "modified"},
+METADATA_KEYS = {"title": "title", "creator": "author", "keyword": "keywords", "date": "modified"} | {
+    "creation-date": "created"
 }
 """Elements of `meta.xml` -> keys of the document's metadata."""
 

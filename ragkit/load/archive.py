@@ -12,11 +12,10 @@ import zlib
 from collections.abc import Iterator
 
 from ragkit.errors import LoadError, LoadLimitExceeded
-from ragkit.load.files.file_io import MB
 from ragkit.load.options import LOADER_VERSIONS, ZipOptions
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
-from ragkit.load.shared.zip_archive import RATIO_CHECK_BYTES, ZipArchive
+from ragkit.load.shared.zip_archive import ZipArchive, check_expanded
 from ragkit.records import Document
 
 TAR_ERRORS = (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError, ValueError, OverflowError)
@@ -59,24 +58,15 @@ class ArchiveLoader:
                 # `next` unpacks what it passes over: sizes are checked before
                 while (entry := archive.next()) is not None:
                     entries, expanded = entries + 1, expanded + entry.size
-                    self._check_limits(entries, expanded, len(data), source)
+                    if entries > self.options.max_entries:
+                        reason = f"has more than {self.options.max_entries} entries"
+                        raise LoadLimitExceeded(source, reason, "raise max_entries, or unpack it and index the folder")
+                    check_expanded(expanded, len(data), source, self.options)
                     if entry.isreg() and not entry.issparse() and not _is_hidden(entry.name):
                         file = archive.extractfile(entry) if read else None
                         yield entry.name, file.read() if file is not None else b""
         except TAR_ERRORS as error:
             raise LoadError(source, "not a ZIP or TAR archive, or damaged", "pack it again") from error
-
-    def _check_limits(self, entries: int, expanded: int, size: int, source: str) -> None:
-        options = self.options
-        if entries > options.max_entries:
-            reason = f"has more than {options.max_entries} entries"
-            raise LoadLimitExceeded(source, reason, "raise max_entries, or unpack it and index the folder")
-        if expanded > options.max_expanded_mb * MB:
-            reason = f"unpacks to more than {options.max_expanded_mb} MB"
-            raise LoadLimitExceeded(source, reason, "raise max_expanded_mb if you trust the file")
-        if expanded > RATIO_CHECK_BYTES and expanded > options.max_ratio * size:
-            reason = f"unpacks to more than {options.max_ratio} times its size"
-            raise LoadLimitExceeded(source, reason, "raise max_ratio if you trust the file")
 
 
 def _is_hidden(name: str) -> bool:

@@ -109,8 +109,8 @@ BOMB = b"\0" * 40_000_000
     ("data", "options", "message"),
     [
         (zip_file({"a.txt": BOMB}), ZipOptions(), "unpacks to 1025 times its size, the limit is 200"),
-        (tar_file({"a.txt": BOMB}), ZipOptions(), "unpacks to more than 200 times its size"),
-        (tar_file({"a.txt": BOMB}, "w"), ZipOptions(max_expanded_mb=10), "unpacks to more than 10 MB"),
+        (tar_file({"a.txt": BOMB}), ZipOptions(), "unpacks to .* times its size, the limit is 200"),
+        (tar_file({"a.txt": BOMB}, "w"), ZipOptions(max_expanded_mb=10), "unpacks to .* MB, the limit is 10 MB"),
         (tar_file({str(n): b"x" for n in range(30)}), ZipOptions(max_entries=20), "has more than 20 entries"),
         (zip_file({str(n): b"x" for n in range(30)}), ZipOptions(max_entries=20), "has 30 zip entries"),
     ],

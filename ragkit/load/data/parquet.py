@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
-from ragkit.errors import LoadError, LoadLimitExceeded, MissingExtra
+from ragkit.errors import LoadError, MissingExtra
 from ragkit.load.options import LOADER_VERSIONS, RowOptions
-from ragkit.load.shared.access_field import is_access_field
+from ragkit.load.shared.access_field import access_value, is_access_field
 from ragkit.load.shared.encoding import replace_invalid_chars
-from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
-from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
-from ragkit.load.shared.table_records import Record, build_record_documents, check_chars, fields_length
+from ragkit.load.shared.loader_utils import collapse_whitespace
+from ragkit.load.shared.table_records import Record, build_rows_document
 from ragkit.records import JSON, Document, Place
 
 try:
@@ -35,49 +35,28 @@ class ParquetLoader:
     def load(self, data: bytes, source: str) -> Document:
         """The table in `data`. Raises LoadError, and LoadLimitExceeded above `max_rows`."""
         try:
-            records = list(self._records(data, source))
+            return build_rows_document("parquet", source, _records(data), self.options)
         except (pa.ArrowException, OSError, ValueError) as error:
             reason = f"invalid table ({collapse_whitespace(str(error))[:200]})"
             raise LoadError(source, reason, "write it again with its program") from error
-        if self.options.records is not None:
-            return build_record_documents("parquet", source, records, self.options.records)
-        blocks = (
-            LayoutBlock(
-                "row", "; ".join(f"{name}: {value}" for name, value in record.fields.items()), place=record.place
-            )
-            for record in records
-        )
-        return build_document("parquet", source, join_blocks(blocks), {"rows": len(records)})
 
-    def _records(self, data: bytes, source: str) -> Iterator[Record]:
-        buffer = pa.BufferReader(data)
-        if data.startswith(b"PAR1"):
-            file = pq.ParquetFile(buffer)
-            self._check_rows(file.metadata.num_rows, source)
-            batches = file.iter_batches(BATCH_ROWS)
-        else:
-            table = feather.read_table(buffer)
-            self._check_rows(table.num_rows, source)
-            batches = iter(table.to_batches(BATCH_ROWS))
-        number = chars = 0
-        for batch in batches:
-            for row in batch.to_pylist():
-                number += 1
-                fields = _fields(row)
-                chars += fields_length(fields)
-                check_chars(chars, source)
-                yield Record(fields, Place(0, "row", number))
 
-    def _check_rows(self, rows: int, source: str) -> None:
-        if rows > self.options.max_rows:
-            raise LoadLimitExceeded(source, f"has {rows} rows, the limit is {self.options.max_rows}", "raise max_rows")
+def _records(data: bytes) -> Iterator[Record]:
+    buffer = pa.BufferReader(data)
+    if data.startswith(b"PAR1"):
+        batches = pq.ParquetFile(buffer).iter_batches(BATCH_ROWS)
+    else:
+        batches = iter(feather.read_table(buffer).to_batches(BATCH_ROWS))
+    rows = chain.from_iterable(batch.to_pylist() for batch in batches)
+    for number, row in enumerate(rows, start=1):
+        yield Record(_fields(row), Place(0, "row", number))
 
 
 def _fields(row: Mapping[str, object]) -> dict[str, JSON]:
     fields: dict[str, JSON] = {}
     for name, value in row.items():
         if is_access_field(name):
-            fields[name] = _access_value(value)
+            fields[name] = access_value(None if _is_missing(value) else value)
         elif _is_missing(value):
             continue
         elif isinstance(value, bool | int | float):
@@ -88,15 +67,6 @@ def _fields(row: Mapping[str, object]) -> dict[str, JSON]:
         elif value is not None and not isinstance(value, bytes):
             fields[name] = collapse_whitespace(replace_invalid_chars(str(value)))
     return fields
-
-
-def _access_value(value: object) -> JSON:
-    """A text or a list of texts; None for none; [None] for what `access` cannot be."""
-    if value is None or _is_missing(value):
-        return None
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return list[JSON](value)
-    return value if isinstance(value, str) else [None]
 
 
 def _is_missing(value: object) -> bool:

@@ -7,13 +7,11 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from ragkit.errors import LoadError, LoadLimitExceeded
+from ragkit.errors import LoadError
 from ragkit.load.options import LOADER_VERSIONS, SqliteTableOptions
-from ragkit.load.shared.access_field import is_access_field
+from ragkit.load.shared.access_field import access_value, is_access_field
 from ragkit.load.shared.encoding import replace_invalid_chars
-from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
-from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
-from ragkit.load.shared.table_records import Record, build_record_documents, check_chars, fields_length
+from ragkit.load.shared.table_records import Record, build_rows_document
 from ragkit.records import JSON, Document, Place
 from ragkit.sqlite_errors import DATABASE_ERRORS
 
@@ -42,48 +40,27 @@ class SqliteLoader:
                 connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
                 connection.execute("PRAGMA trusted_schema = OFF")
                 connection.execute("PRAGMA query_only = ON")
-                records = list(self._records(connection, source))
+                return build_rows_document("sqlite", source, self._records(connection), self.options)
         except (*DATABASE_ERRORS, OverflowError) as error:
             raise LoadError(source, f"not a SQLite database ({error})", "open it with sqlite3 and dump it") from error
-        if self.options.records is not None:
-            return build_record_documents("sqlite", source, records, self.options.records)
-        return build_document("sqlite", source, join_blocks(_blocks(records)), {"rows": len(records)})
 
-    def _records(self, connection: sqlite3.Connection, source: str) -> Iterator[Record]:
-        count = chars = 0
+    def _records(self, connection: sqlite3.Connection) -> Iterator[Record]:
         names = sorted(str(row[0]) for row in connection.execute(TABLES_SQL))
         for table in [name for name in names if not self.options.tables or name in self.options.tables]:
             quoted = table.replace('"', '""')
             rows = connection.execute(f'SELECT * FROM "{quoted}"')  # noqa: S608 - a quoted name
             columns = [str(column[0]) for column in rows.description]
             for number, row in enumerate(rows, start=1):
-                count += 1
-                if count > self.options.max_rows:
-                    reason = f"has more than {self.options.max_rows} rows"
-                    raise LoadLimitExceeded(source, reason, "raise max_rows, or choose tables")
-                fields = _fields(columns, row)
-                chars += fields_length(fields)
-                check_chars(chars, source)
-                yield Record(fields, Place(0, "row", number, section=table))
+                yield Record(_fields(columns, row), Place(0, "row", number, section=table))
 
 
 def _fields(columns: Sequence[str], row: Sequence[object]) -> dict[str, JSON]:
     values: dict[str, JSON] = {}
     for name, value in zip(columns, row, strict=True):
         if is_access_field(name):
-            values[name] = value if value is None or isinstance(value, str) else [None]  # not understood
+            values[name] = access_value(value)
         elif isinstance(value, str) and value:
             values[name] = replace_invalid_chars(value)
         elif isinstance(value, int | float) and math.isfinite(value):  # JSON has no infinite numbers
             values[name] = value
     return values
-
-
-def _blocks(records: Sequence[Record]) -> Iterator[LayoutBlock]:
-    table = ""
-    for record in records:
-        if record.place.section != table:
-            table = record.place.section
-            yield LayoutBlock("h", collapse_whitespace(table), 1, place=record.place)
-        cells = (f"{name}: {collapse_whitespace(str(value))}" for name, value in record.fields.items())
-        yield LayoutBlock("row", "; ".join(cells), place=record.place)

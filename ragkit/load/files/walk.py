@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragkit.errors import InvalidOption, LoadError
+from ragkit.errors import LoadError
 from ragkit.load.files.file_io import MB, FileStat, describe_file_type, describe_os_error, read_bytes
 from ragkit.load.files.ignore_rules import IgnoreRules
 from ragkit.load.files.secret_files import is_secret_name, secret_reason
-from ragkit.load.option_checks import require_positive
+from ragkit.load.option_checks import require_patterns, require_positive
 
 KB_MARKER_FILE = "ragkit-kb.json"
 """A folder with this file is a knowledge base, and is never indexed."""
@@ -52,8 +52,7 @@ class FolderOptions:
         for name in ("max_file_mb", "max_seconds", "max_memory_mb", "max_text_mb"):
             require_positive(name, getattr(self, name))
         for name in ("include", "exclude"):
-            if isinstance(getattr(self, name), str):
-                raise InvalidOption(name, getattr(self, name), "a list of patterns")
+            require_patterns(name, getattr(self, name))
 
     @property
     def max_file_bytes(self) -> int:

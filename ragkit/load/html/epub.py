@@ -13,10 +13,10 @@ from ragkit.load.html.html import read_page
 from ragkit.load.options import LOADER_VERSIONS, ZipOptions
 from ragkit.load.shared.access_field import FIELD, access_metadata
 from ragkit.load.shared.layout_blocks import TextLayout, join_layouts
-from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
-from ragkit.load.shared.ooxml import find_child, iter_elements, local_name, parse_part
+from ragkit.load.shared.loader_utils import build_document
+from ragkit.load.shared.ooxml import find_child, iter_elements, parse_part, read_properties
 from ragkit.load.shared.zip_archive import ZipArchive
-from ragkit.records import JSON, Document, Heading, Metadata
+from ragkit.records import Document, Heading, Metadata
 
 CONTAINER_PATH = "META-INF/container.xml"
 ENCRYPTION_PATH = "META-INF/encryption.xml"
@@ -44,7 +44,7 @@ class EpubLoader:
         archive = ZipArchive(data, source, self.options)
         package_name = _find_package(archive)
         package = parse_part(archive, package_name)
-        metadata = _read_metadata(package)
+        metadata = read_properties(archive, package_name, METADATA_KEYS)
         encrypted = _encrypted_parts(archive)
         chapters: list[TextLayout] = []
         access: list[Metadata] = []
@@ -70,16 +70,6 @@ def _find_package(archive: ZipArchive) -> str:
         if name in archive:
             return name
     raise LoadError(archive.source, "the list of chapters is missing", "convert it again, for example with Calibre")
-
-
-def _read_metadata(package: etree._Element) -> dict[str, JSON]:
-    metadata: dict[str, JSON] = {}
-    metadata_node = find_child(package, "metadata")
-    for node in metadata_node if metadata_node is not None else ():
-        text = collapse_whitespace("".join(node.itertext()))[:1000]
-        if local_name(node) in METADATA_KEYS and text:
-            metadata.setdefault(METADATA_KEYS[local_name(node)], text)
-    return metadata
 
 
 def _spine_parts(package: etree._Element, folder: str) -> Iterator[str]:

@@ -23,6 +23,7 @@ from ragkit.load.shared.ooxml import (
     find_main_part,
     find_related_part,
     get_attribute,
+    get_integer,
     is_fallback,
     is_on,
     iter_elements,
@@ -186,13 +187,11 @@ class _DocxReader:
         cells: list[TableCell] = []
         column = 0
         for cell in row:
-            settings = find_child(cell, "tcPr")
-            merged = find_child(settings, "vMerge") if settings is not None else None
+            merged = find_child(cell, "tcPr", "vMerge")
             goes_on = merged is not None and get_attribute(merged, "val") != "restart"
             text = grid.get(column, "") if goes_on else cell_text(self.blocks(cell))
             grid[column] = text
-            span = get_attribute(find_child(settings, "gridSpan"), "val") if settings is not None else ""
-            width = max(1, int(span)) if span.isdecimal() and len(span) < 4 else 1
+            width = max(1, get_integer(find_child(cell, "tcPr", "gridSpan"), "val", 1))
             cells.append(TableCell(is_name=False, columns=width, texts=[text]))
             column += width
         return cells
@@ -268,8 +267,7 @@ def _list_place(settings: etree._Element | None, style: _ParagraphStyle) -> tupl
     if numbering is None:
         return style.numbering or (("", 0) if style.is_list_item else None)
     list_id = get_attribute(find_child(numbering, "numId"), "val") or (style.numbering or ("",))[0]
-    depth = get_attribute(find_child(numbering, "ilvl"), "val")
-    return None if list_id == "0" else (list_id, min(int(depth), 8) if depth.isascii() and depth.isdigit() else 0)
+    return None if list_id == "0" else (list_id, min(get_integer(find_child(numbering, "ilvl"), "val"), 8))
 
 
 def _is_monospaced(paragraph: etree._Element) -> bool:

@@ -11,7 +11,7 @@ from lxml import etree
 
 from ragkit.load.shared.list_numbers import format_number
 from ragkit.load.shared.loader_utils import collapse_whitespace
-from ragkit.load.shared.ooxml import find_child, get_attribute, iter_elements, local_name
+from ragkit.load.shared.ooxml import find_child, get_attribute, get_integer, iter_elements, local_name
 
 BULLET = "-"
 
@@ -42,14 +42,14 @@ class Numbering:
         self._counts: dict[str, dict[int, int]] = defaultdict(dict)
         for node in root if root is not None else ():
             if local_name(node) == "abstractNum":
-                levels = {_number(level, "ilvl"): _read_level(level) for level in iter_elements(node, "lvl")}
+                levels = {get_integer(level, "ilvl"): _read_level(level) for level in iter_elements(node, "lvl")}
                 self._levels[get_attribute(node, "abstractNumId")] = levels
             elif local_name(node) == "num":
                 key = get_attribute(node, "numId")
                 self._lists[key] = get_attribute(find_child(node, "abstractNumId"), "val")
                 for override in iter_elements(node, "lvlOverride"):
                     if (start := find_child(override, "startOverride")) is not None:
-                        self._starts[key, _number(override, "ilvl")] = _number(start, "val")
+                        self._starts[key, get_integer(override, "ilvl")] = get_integer(start, "val")
 
     def next_label(self, list_id: str, depth: int) -> str:
         """The mark of the next paragraph of a list: its number, `-` for a bullet, or '' for none."""
@@ -80,9 +80,5 @@ def _read_level(node: etree._Element) -> _Level:
     style = get_attribute(find_child(node, "numFmt"), "val") or "decimal"
     text = get_attribute(find_child(node, "lvlText"), "val")
     start = find_child(node, "start")
-    return _Level(_number(start, "val") if start is not None else 1, style, text, find_child(node, "isLgl") is not None)
-
-
-def _number(node: etree._Element, name: str) -> int:
-    value = get_attribute(node, name)
-    return int(value) if value.isdecimal() and len(value) < 7 else 0
+    first = get_integer(start, "val") if start is not None else 1
+    return _Level(first, style, text, find_child(node, "isLgl") is not None)

@@ -17,16 +17,27 @@ from ragkit.load.options import LOADER_VERSIONS, OdpOptions, OdsOptions, ZipOpti
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
-from ragkit.load.shared.ooxml import find_child, get_attribute, iter_elements, local_name, parse_part
+from ragkit.load.shared.ooxml import (
+    child_text,
+    find_child,
+    get_attribute,
+    get_integer,
+    iter_elements,
+    local_name,
+    parse_part,
+    read_properties,
+)
 from ragkit.load.shared.zip_archive import ZipArchive
-from ragkit.records import JSON, Document, Place
+from ragkit.records import Document, Place
 
 SKIPPED_ELEMENTS = frozenset(
     {"annotation", "annotation-end", "note", "frame", "tracked-changes", "ruby-text", "custom-shape", "page-number"}
 )
 """Inside a paragraph: notes and frames, which are read after it, and deleted text."""
 
-METADATA_KEYS = {"creator": "author", "creation-date": "created", "date": "modified", "keyword": "keywords"}
+METADATA_KEYS = {"title": "title", "creator": "author", "keyword": "keywords", "date": "modified"} | {
+    "creation-date": "created"
+}
 """Elements of `meta.xml` -> keys of the document's metadata."""
 
 SAVE_WITHOUT_PASSWORD = "save it without a password"  # noqa: S105 - a hint
@@ -47,7 +58,7 @@ class OdtLoader:
         styles = [parse_part(archive, name) for name in ("styles.xml", "content.xml") if name in archive]
         reader = _OdfReader(ListStyles(styles))
         blocks = [*reader.blocks(body), *reader.notes] if body is not None else []
-        known = _read_metadata(archive)
+        known = read_properties(archive, "meta.xml", METADATA_KEYS)
         title = str(known.pop("title", "")) or reader.title
         return build_document("odt", source, join_blocks(blocks), known, title)
 
@@ -66,7 +77,7 @@ class OdpLoader:
         body = _read_body(archive, "presentation")
         slides = iter_elements(body, "page") if body is not None else ()
         blocks = (_slide_blocks(slide, notes=self.options.notes) for slide in slides)
-        return build_slides("odp", source, blocks, _read_metadata(archive))
+        return build_slides("odp", source, blocks, read_properties(archive, "meta.xml", METADATA_KEYS))
 
 
 class OdsLoader:
@@ -85,7 +96,7 @@ class OdsLoader:
         for table in body if body is not None else ():
             if local_name(table) == "table":
                 book.add_sheet(get_attribute(table, "name"), read_sheet(table, book.count_cells))
-        return book.to_document(_read_metadata(archive))
+        return book.to_document(read_properties(archive, "meta.xml", METADATA_KEYS))
 
 
 def _read_body(archive: ZipArchive, kind: str) -> etree._Element | None:
@@ -95,20 +106,6 @@ def _read_body(archive: ZipArchive, kind: str) -> etree._Element | None:
         if next(iter_elements(manifest, "encryption-data"), None) is not None:
             raise LoadError(archive.source, "password-protected", SAVE_WITHOUT_PASSWORD)
     return find_child(parse_part(archive, "content.xml"), "body", kind)
-
-
-def _read_metadata(archive: ZipArchive) -> dict[str, JSON]:
-    known: dict[str, JSON] = {}
-    if "meta.xml" not in archive:
-        return known
-    try:
-        root = parse_part(archive, "meta.xml")
-    except LoadError:
-        return known  # the text is still readable
-    for element in root.iter("{*}title", *("{*}" + name for name in METADATA_KEYS)):
-        key = METADATA_KEYS.get(local_name(element), "title")
-        known.setdefault(key, collapse_whitespace(element.text or "")[:1000])
-    return known
 
 
 class _OdfReader:
@@ -141,10 +138,9 @@ class _OdfReader:
         self._paragraph_count += 1
         place = Place(0, "paragraph", self._paragraph_count)
         text = replace_invalid_chars("".join(_iter_text(element))).strip()
-        level = get_attribute(element, "outline-level")
         if text and local_name(element) == "h":
-            number = int(level) if level.isdecimal() and len(level) < 3 else 1
-            yield LayoutBlock("h", collapse_whitespace(text), max(1, number), place=place)
+            level = min(max(1, get_integer(element, "outline-level", 1)), 10)
+            yield LayoutBlock("h", collapse_whitespace(text), level, place=place)
         elif text and depth:
             yield LayoutBlock(
                 "li",
@@ -163,16 +159,14 @@ class _OdfReader:
             kind = local_name(item)
             if kind == "annotation":
                 words = " ".join("".join(_iter_text(paragraph)) for paragraph in iter_elements(item, "p"))
-                creator = find_child(item, "creator")
-                author = collapse_whitespace(creator.text or "") if creator is not None else ""
-                block = comment_block(collapse_whitespace(replace_invalid_chars(words)), author)
+                block = comment_block(collapse_whitespace(replace_invalid_chars(words)), child_text(item, "creator"))
                 block.place = place
                 yield block
             elif kind == "note":
                 body = find_child(item, "note-body")
                 text = " ".join(block.text for block in self.blocks(body)) if body is not None else ""
                 if text:
-                    self.notes.append(LayoutBlock("line", f"[{_note_mark(item)}] {text}", place=place))
+                    self.notes.append(LayoutBlock("line", f"[{child_text(item, 'note-citation')}] {text}", place=place))
             elif kind == "text-box":
                 yield from self.blocks(item)
 
@@ -196,8 +190,7 @@ class _OdfReader:
             left, text = above.pop(column, (0, ""))
             if kind == "table-cell":
                 text = cell_text(self.blocks(cell)).removeprefix("- ")
-                rows = get_attribute(cell, "number-rows-spanned")
-                left = int(rows) if text and rows.isdecimal() and len(rows) < 6 else 1
+                left = get_integer(cell, "number-rows-spanned", 1) if text else 1
                 texts.append(text)
             elif kind == "covered-table-cell" and left:
                 texts.append(text)
@@ -247,19 +240,13 @@ def _iter_text(element: etree._Element) -> Iterator[str]:
     for node in element:
         kind = local_name(node)
         if kind == "s":
-            count = get_attribute(node, "c")
-            yield " " * (min(int(count), 100) if count.isdecimal() and len(count) < 6 else 1)
+            yield " " * min(get_integer(node, "c", 1), 100)
         elif kind == "tab":
             yield "\t"
         elif kind == "line-break":
             yield "\n"
         elif kind == "note":
-            yield f"[{_note_mark(node)}]"
+            yield f"[{child_text(node, 'note-citation')}]"
         elif kind not in SKIPPED_ELEMENTS:
             yield from _iter_text(node)
         yield node.tail or ""
-
-
-def _note_mark(note: etree._Element) -> str:
-    citation = find_child(note, "note-citation")
-    return collapse_whitespace(citation.text or "") if citation is not None else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from ragkit.load.shared.list_numbers import format_number
-from ragkit.load.shared.ooxml import get_attribute, iter_elements, local_name
+from ragkit.load.shared.ooxml import get_attribute, get_integer, iter_elements, local_name
 
 BULLET = "-"
 
@@ -31,7 +31,7 @@ class ListStyles:
     def __init__(self, roots: Sequence[etree._Element] = ()) -> None:
         """`roots` are those of `styles.xml` and `content.xml`."""
         self._styles = {
-            get_attribute(style, "name"): {_number(level, "level", 1) - 1: _read_level(level) for level in style}
+            get_attribute(style, "name"): {get_integer(level, "level", 1) - 1: _read_level(level) for level in style}
             for root in roots
             for style in iter_elements(root, "list-style")
         }
@@ -54,7 +54,7 @@ class ListStyles:
 
     def next_item(self, node: etree._Element, depth: int) -> None:
         """An item begins."""
-        start = _number(node, "start-value", self._counts.get(depth, 0) + 1)
+        start = get_integer(node, "start-value", self._counts.get(depth, 0) + 1)
         self._counts = {other: count for other, count in self._counts.items() if other < depth} | {depth: start}
         if not depth:
             self._kept[self._style] = start
@@ -78,11 +78,5 @@ def _read_level(node: etree._Element) -> _Level:
     if local_name(node) != "list-level-style-number":
         return _Level()
     style, prefix, suffix = (get_attribute(node, name)[:20] for name in ("num-format", "num-prefix", "num-suffix"))
-    return _Level(
-        style, prefix, suffix, shown=_number(node, "display-levels", 1), start=_number(node, "start-value", 1)
-    )
-
-
-def _number(node: etree._Element, name: str, default: int) -> int:
-    value = get_attribute(node, name)
-    return int(value) if value.isdecimal() and len(value) < 7 else default
+    shown, start = (get_integer(node, name, 1) for name in ("display-levels", "start-value"))
+    return _Level(style, prefix, suffix, shown, start)

@@ -11,8 +11,10 @@ from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock
 from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.ooxml import (
+    child_text,
     find_child,
     get_attribute,
+    get_integer,
     is_fallback,
     iter_elements,
     local_name,
@@ -86,8 +88,7 @@ def diagram_blocks(root: etree._Element) -> Iterator[LayoutBlock]:
     children: dict[str, list[tuple[int, str]]] = {}
     for link in iter_elements(root, "cxn"):
         if get_attribute(link, "type") in ("", "parOf"):
-            order = get_attribute(link, "srcOrd")
-            child = int(order) if order.isdecimal() else 0, get_attribute(link, "destId")
+            child = get_integer(link, "srcOrd"), get_attribute(link, "destId")
             children.setdefault(get_attribute(link, "srcId"), []).append(child)
     linked = {child for links in children.values() for _, child in links}
     pending = [(key, 0) for key in reversed(texts) if key not in linked]
@@ -106,11 +107,8 @@ def diagram_blocks(root: etree._Element) -> Iterator[LayoutBlock]:
 def threaded_comment_blocks(root: etree._Element, people: Mapping[str, str]) -> Iterator[LayoutBlock]:
     """The comments and replies of a sheet, with their cells and authors; `people`: names by id."""
     for comment in iter_elements(root, "threadedComment"):
-        text = find_child(comment, "text")
-        words = collapse_whitespace(replace_invalid_chars((text.text or "") if text is not None else ""))
-        yield comment_block(
-            words, people.get(get_attribute(comment, "personId"), ""), f" on {get_attribute(comment, 'ref')}"
-        )
+        author = people.get(get_attribute(comment, "personId"), "")
+        yield comment_block(child_text(comment, "text"), author, f" on {get_attribute(comment, 'ref')}")
 
 
 def sheet_comment_blocks(root: etree._Element) -> Iterator[LayoutBlock]:
@@ -120,8 +118,8 @@ def sheet_comment_blocks(root: etree._Element) -> Iterator[LayoutBlock]:
         text = collapse_whitespace(
             replace_invalid_chars("".join(node.text or "" for node in iter_elements(comment, "t")))
         )
-        number = get_attribute(comment, "authorId")
-        author = authors[int(number)] if number.isdecimal() and int(number) < len(authors) else ""
+        number = get_integer(comment, "authorId", len(authors))
+        author = authors[number] if number < len(authors) else ""
         if author.startswith("tc={"):
             author, text = "", _THREAD_HEAD.sub("", text)
         yield comment_block(text, author, f" on {get_attribute(comment, 'ref')}")
@@ -133,15 +131,16 @@ def comment_block(text: str, author: str, where: str = "") -> LayoutBlock:
     return LayoutBlock("p", f"Comment{where}{f' by {author}' if author else ''}: {text}" if text else "")
 
 
+def paragraph_text(paragraph: etree._Element) -> str:
+    """The text of a paragraph of DrawingML on one line."""
+    found = paragraph.iter("{*}t", "{*}br", "{*}tab")
+    parts = ((element.text or "") if local_name(element) == "t" else " " for element in found)
+    return collapse_whitespace(replace_invalid_chars("".join(parts)))
+
+
 def paragraph_texts(parent: etree._Element) -> Iterator[str]:
     """The paragraphs of DrawingML below an element that hold text."""
-    for paragraph in iter_elements(parent, "p"):
-        parts = (
-            (element.text or "") if local_name(element) == "t" else " "
-            for element in paragraph.iter("{*}t", "{*}br", "{*}tab")
-        )
-        if text := collapse_whitespace(replace_invalid_chars("".join(parts))):
-            yield text
+    return filter(None, map(paragraph_text, iter_elements(parent, "p")))
 
 
 def _points(data: etree._Element | None) -> dict[int, str]:
@@ -150,10 +149,8 @@ def _points(data: etree._Element | None) -> dict[int, str]:
     if data is None:
         return points
     for point in iter_elements(data, "pt"):
-        index, value = get_attribute(point, "idx"), find_child(point, "v")
-        text = collapse_whitespace(replace_invalid_chars((value.text or "") if value is not None else ""))
-        if index.isdecimal() and len(points) < MAX_POINTS:
-            key = int(index)
+        key, text = get_integer(point, "idx", -1), child_text(point, "v")
+        if key >= 0 and len(points) < MAX_POINTS:
             points[key] = f"{text} {points[key]}" if key in points else text
     if not points and (value := next(iter_elements(data, "v"), None)) is not None:
         points[0] = collapse_whitespace(replace_invalid_chars(value.text or ""))

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from lxml import etree
 
 from ragkit.load.office.flat_package import to_package
-from ragkit.load.office.ooxml_drawings import comment_block, graphic_blocks, paragraph_texts
+from ragkit.load.office.ooxml_drawings import comment_block, graphic_blocks, paragraph_text, paragraph_texts
 from ragkit.load.office.pptx_shapes import Placeholders, read_placeholders, shapes_in_order
 from ragkit.load.office.slides import build_slides
 from ragkit.load.options import LOADER_VERSIONS, PptxOptions
-from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock
 from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.ooxml import (
+    child_text,
     find_child,
     find_main_part,
     find_related_part,
@@ -23,6 +23,7 @@ from ragkit.load.shared.ooxml import (
     local_name,
     parse_part,
     read_core_properties,
+    read_people,
     read_relationships,
 )
 from ragkit.load.shared.zip_archive import ZipArchive
@@ -63,12 +64,11 @@ class PptxLoader:
     def _comments(self, archive: ZipArchive, slide: str) -> Iterator[LayoutBlock]:
         for kind, part in read_relationships(archive, slide).values() if self.options.comments else ():
             if kind == "comments" and part in archive:
-                authors = _comment_authors(archive)
+                main = find_main_part(archive, "ppt/presentation.xml")
+                authors = read_people(archive, main, ("commentAuthors", "authors"), "name")
                 for comment in iter_elements(parse_part(archive, part), "cm"):
-                    text = find_child(comment, "text")
-                    words = [(text.text or "") if text is not None else "", *paragraph_texts(comment)]
-                    author = authors.get(get_attribute(comment, "authorId"), "")
-                    yield comment_block(collapse_whitespace(replace_invalid_chars(" ".join(words))), author)
+                    words = " ".join([child_text(comment, "text"), *paragraph_texts(comment)]).strip()
+                    yield comment_block(words, authors.get(get_attribute(comment, "authorId"), ""))
 
 
 def _slide_parts(archive: ZipArchive) -> Iterator[str]:
@@ -82,17 +82,6 @@ def _slide_parts(archive: ZipArchive) -> Iterator[str]:
         _, part = relationships.get(key, ("", ""))
         if part in archive:
             yield part
-
-
-def _comment_authors(archive: ZipArchive) -> dict[str, str]:
-    """Author id -> name, of both kinds of comments."""
-    main = find_main_part(archive, "ppt/presentation.xml")
-    authors: dict[str, str] = {}
-    for kind, part in read_relationships(archive, main).values():
-        if kind in ("commentAuthors", "authors") and part in archive:
-            for author in parse_part(archive, part):
-                authors[get_attribute(author, "id")] = collapse_whitespace(get_attribute(author, "name"))
-    return authors
 
 
 class _SlideReader:
@@ -144,18 +133,10 @@ def _placeholder_type(shape: etree._Element) -> str:
 def _paragraph_lines(parent: etree._Element) -> Iterator[str]:
     """The paragraphs below an element; deeper levels as indented list items."""
     for paragraph in iter_elements(parent, "p"):
-        text = collapse_whitespace(replace_invalid_chars("".join(_iter_text(paragraph))))
+        text = paragraph_text(paragraph)
         level = get_attribute(find_child(paragraph, "pPr"), "lvl")
         if text:
             yield "  " * (int(level) - 1) + "- " + text if level in tuple("12345678") else text
-
-
-def _iter_text(paragraph: etree._Element) -> Iterator[str]:
-    for element in paragraph.iter():
-        if local_name(element) == "t":
-            yield element.text or ""
-        elif local_name(element) in ("br", "tab"):
-            yield " "
 
 
 def _table_rows(table: etree._Element) -> Iterator[LayoutBlock]:

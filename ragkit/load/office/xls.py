@@ -75,20 +75,12 @@ class XlsLoader:
 
 
 def _read_rows(sheet: CalamineSheet) -> list[TableRow]:
-    first = sheet.start or (0, 0)
-    ranges = [
-        (left - first[1] + 1, top + 1, right - first[1] + 1, bottom + 1)
-        for (top, left), (bottom, right) in sheet.merged_cell_ranges or ()
-        if left >= first[1]
-    ]
-    merged = MergedCells(ranges)
+    top, left = sheet.start or (0, 0)
+    found = sheet.merged_cell_ranges or ()
+    merged = MergedCells((first[1] + 1, first[0] + 1, last[1] + 1, last[0] + 1) for first, last in found)
     rows: list[TableRow] = []
-    for number, values in enumerate(sheet.to_python(skip_empty_area=True), start=first[0] + 1):
-        cells = [format_cell(value) for value in values]
+    for number, values in enumerate(sheet.to_python(skip_empty_area=True), start=top + 1):
+        cells = [*[""] * left, *map(format_cell, values)]
         spans = merged.apply(number, cells)
-        rows.append(TableRow(number, [""] * first[1] + cells if any(cells) else (), _shift(spans, first[1])))
+        rows.append(TableRow(number, cells if any(cells) else (), spans))
     return rows
-
-
-def _shift(spans: list[tuple[int, int]], columns: int) -> list[tuple[int, int]]:
-    return [(first + columns, last + columns) for first, last in spans]

@@ -10,22 +10,23 @@ from functools import reduce
 
 import openpyxl
 from lxml import etree
+from openpyxl.utils.cell import range_boundaries
 from openpyxl.utils.exceptions import InvalidFileException
 
 from ragkit.errors import LoadError
-from ragkit.load.office.merged_cells import MergedCells, read_merged_cells
+from ragkit.load.office.merged_cells import MergedCells
 from ragkit.load.office.ooxml_drawings import drawing_blocks, sheet_comment_blocks, threaded_comment_blocks
 from ragkit.load.office.sheet_text import Workbook, format_cell
 from ragkit.load.office.xml_workbook import to_workbook
 from ragkit.load.options import LOADER_VERSIONS, XlsxOptions
 from ragkit.load.shared.layout_blocks import LayoutBlock
-from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.ooxml import (
     find_main_part,
     get_attribute,
     iter_elements,
     parse_part,
     read_core_properties,
+    read_people,
     read_relationships,
 )
 from ragkit.load.shared.table_text import TableRow
@@ -52,6 +53,9 @@ STRICT_NAMESPACES = (
 """Namespaces of "strict" files -> those that openpyxl knows."""
 _PERCENT = re.compile(rb'%|numFmtId="(?:9|10)"')
 """In the styles of a workbook: what shows a number as a share."""
+_MERGED_RANGE = re.compile(
+    rb"<(?:\w{1,40}:)?mergeCell\s[^<>]{0,200}?\bref=[\"']([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})[\"']"
+)
 
 MAX_EMPTY_ROWS = 3
 """Consecutive empty rows that are read; the last cell of a sheet may be a million rows below the others."""
@@ -90,10 +94,15 @@ class XlsxLoader:
             sheet.reset_dimensions()  # the declared dimensions are often wrong
             part = parts.get(str(sheet.title), "")
             values = (map(_shown, row) for row in sheet.iter_rows()) if percents else sheet.iter_rows(values_only=True)
-            rows = _read_rows(values, read_merged_cells(archive, part), book)
+            rows = _read_rows(values, _merged_cells(archive, part), book)
             book.add_sheet(str(sheet.title), rows, extra_blocks(archive, part, comments=self.options.comments))
         opened.close()
         return len(opened.worksheets) - len(visible)
+
+
+def _merged_cells(archive: ZipArchive, part: str) -> MergedCells:
+    found = _MERGED_RANGE.findall(archive.read(part)) if part in archive else []
+    return MergedCells(range_boundaries(cells.decode()) for cells in found)
 
 
 def _shown(cell: object) -> object:
@@ -127,22 +136,13 @@ def extra_blocks(archive: ZipArchive, sheet: str, *, comments: bool = True) -> I
         if kind == "drawing":
             yield from drawing_blocks(archive, part)
         elif kind == "threadedComment" and comments:
-            yield from threaded_comment_blocks(parse_part(archive, part), _read_people(archive))
+            main = find_main_part(archive, "xl/workbook.xml")
+            people = read_people(archive, main, ("person",), "displayName")
+            yield from threaded_comment_blocks(parse_part(archive, part), people)
         elif kind == "comments" and comments:
             for block in sheet_comment_blocks(parse_part(archive, part)):
                 if not is_threaded or " by " in block.text.partition(":")[0]:
                     yield block
-
-
-def _read_people(archive: ZipArchive) -> dict[str, str]:
-    """Person id -> name, of the authors of threaded comments."""
-    parts = [part for kind, part in read_relationships(archive, find_main_part(archive, "xl/workbook.xml")).values()
-             if kind == "person" and part in archive]  # fmt: skip
-    return {
-        get_attribute(person, "id"): collapse_whitespace(get_attribute(person, "displayName"))
-        for part in parts
-        for person in iter_elements(parse_part(archive, part), "person")
-    }
 
 
 def _sheet_parts(archive: ZipArchive) -> dict[str, str]:

@@ -11,7 +11,14 @@ from lxml import etree
 from openpyxl.worksheet.worksheet import Worksheet
 
 from ragkit.load.office.flat_package import is_markup, old_properties
-from ragkit.load.shared.ooxml import CORE_PROPERTIES_PART, find_child, get_attribute, iter_elements, parse_xml
+from ragkit.load.shared.ooxml import (
+    CORE_PROPERTIES_PART,
+    find_child,
+    get_attribute,
+    get_integer,
+    iter_elements,
+    parse_xml,
+)
 from ragkit.load.shared.zip_archive import ZipArchive, write_zip
 
 MAX_ROWS = 1_048_576
@@ -41,11 +48,11 @@ def to_workbook(data: bytes, source: str) -> bytes:
 def _fill(sheet: Worksheet, node: etree._Element) -> None:
     row = 0
     for line in iter_elements(node, "Row"):
-        row = _number(line, "Index", row + 1)
+        row = get_integer(line, "Index", row + 1)
         column = 0
         for cell in line.iterchildren("{*}Cell"):
-            column = _number(cell, "Index", column + 1)
-            right, bottom = column + _number(cell, "MergeAcross", 0), row + _number(cell, "MergeDown", 0)
+            column = get_integer(cell, "Index", column + 1)
+            right, bottom = column + get_integer(cell, "MergeAcross"), row + get_integer(cell, "MergeDown")
             if bottom > MAX_ROWS or right > MAX_COLUMNS:
                 continue
             if (data := find_child(cell, "Data")) is not None:
@@ -66,8 +73,3 @@ def _value(data: etree._Element) -> object:
     except ValueError:
         return text
     return text == "1" if kind == "Boolean" else text
-
-
-def _number(node: etree._Element, name: str, default: int) -> int:
-    text = get_attribute(node, name)
-    return int(text) if text.isdecimal() and len(text) < 9 else default

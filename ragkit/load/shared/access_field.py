@@ -54,6 +54,13 @@ def read_names(value: JSON) -> Names | None:
     return frozenset(names)
 
 
+def access_value(value: object) -> JSON:
+    """The value of a column `access` of a database: a text, a list of texts or None; [None] for any other."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return list[JSON](value)
+    return value if value is None or isinstance(value, str) else [None]
+
+
 def access_metadata(values: Sequence[JSON], place: str = "", problem: str = "") -> Metadata:
     """The metadata of a document whose author gave these values for `access`; {} for none.
 

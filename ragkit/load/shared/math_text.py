@@ -70,15 +70,11 @@ def _sum(node: etree._Element, parts: list[str]) -> str:
 
 
 def _brackets(node: etree._Element, parts: list[str]) -> str:
-    settings = find_child(node, "dPr")
-    found = {
-        name: find_child(settings, name) if settings is not None else None for name in ("begChr", "endChr", "sepChr")
-    }
-    opening, closing, between = (
-        default if found[name] is None else get_attribute(found[name], "val")
-        for name, default in (("begChr", "("), ("endChr", ")"), ("sepChr", "|"))
-    )
-    return opening + between.join(parts) + closing
+    def sign(name: str, default: str) -> str:
+        found = find_child(node, "dPr", name)
+        return default if found is None else get_attribute(found, "val")
+
+    return sign("begChr", "(") + sign("sepChr", "|").join(parts) + sign("endChr", ")")
 
 
 def _fenced(node: etree._Element, parts: list[str]) -> str:

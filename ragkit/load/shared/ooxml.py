@@ -6,12 +6,14 @@ Element names are compared without namespaces, which differ between "transitiona
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from urllib.parse import unquote
 
 from lxml import etree
 
 from ragkit.errors import LoadError
+from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.zip_archive import SAVE_AGAIN_HINT, ZipArchive
 from ragkit.records import JSON
@@ -69,6 +71,17 @@ def get_attribute(element: etree._Element | None, name: str) -> str:
     return next((str(value) for key, value in element.attrib.items() if key.rpartition("}")[2] == name), "")
 
 
+def get_integer(element: etree._Element | None, name: str, default: int = 0) -> int:
+    """The value of an attribute that is a number of at most 8 digits; `default` for any other."""
+    text = get_attribute(element, name)
+    return int(text) if text.isdecimal() and len(text) < 9 else default
+
+
+def child_text(element: etree._Element, *path: str) -> str:
+    """The text of the first descendant along a path of names, on one line; '' when there is none."""
+    return collapse_whitespace(replace_invalid_chars(element.findtext("/".join("{*}" + name for name in path), "")))
+
+
 def is_on(element: etree._Element | None) -> bool:
     """Whether a property such as `<w:vanish/>` is there, and not turned off by its value."""
     return element is not None and get_attribute(element, "val").lower() not in ("0", "false", "off", "none")
@@ -104,17 +117,28 @@ def find_main_part(archive: ZipArchive, usual: str) -> str:
     return name
 
 
+def read_people(archive: ZipArchive, part: str, kinds: Collection[str], attribute: str) -> dict[str, str]:
+    """Id -> name of the authors of comments, of the parts related to `part`; their names are in `attribute`."""
+    return {
+        get_attribute(person, "id"): collapse_whitespace(get_attribute(person, attribute))
+        for kind, name in read_relationships(archive, part).values()
+        if kind in kinds and name in archive
+        for person in parse_part(archive, name)
+    }
+
+
 def read_core_properties(archive: ZipArchive) -> dict[str, JSON]:
     """Title, author, keywords and dates from the core properties; {} when they are missing or damaged."""
     name = find_related_part(archive, "", "core-properties") or CORE_PROPERTIES_PART
-    if name not in archive:
-        return {}
-    try:
-        root = parse_part(archive, name)
-    except LoadError:
-        return {}  # the text is still readable
-    return {
-        CORE_PROPERTIES[local_name(child)]: collapse_whitespace(child.text or "")[:1000]
-        for child in root
-        if local_name(child) in CORE_PROPERTIES
-    }
+    return read_properties(archive, name, CORE_PROPERTIES)
+
+
+def read_properties(archive: ZipArchive, part: str, keys: Mapping[str, str]) -> dict[str, JSON]:
+    """The texts of the elements of a part that `keys` names, by their keys; {} when it is missing or damaged."""
+    known: dict[str, JSON] = {}
+    if part in archive:
+        with suppress(LoadError):  # the text is still readable
+            for element in parse_part(archive, part).iter(*("{*}" + name for name in keys)):
+                if text := collapse_whitespace("".join(element.itertext()))[:1000]:
+                    known.setdefault(keys[local_name(element)], text)
+    return known

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from ragkit.errors import LoadError, LoadLimitExceeded
-from ragkit.load.options import RecordOptions
+from ragkit.load.options import RecordOptions, RowOptions
 from ragkit.load.shared.access_field import EVERYONE, FIELD, PROBLEM, access_metadata, is_access_field
 from ragkit.load.shared.encoding import replace_invalid_chars
-from ragkit.load.shared.loader_utils import build_metadata, collapse_whitespace
+from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
+from ragkit.load.shared.loader_utils import build_document, build_metadata, collapse_whitespace
 from ragkit.places import format_places
 from ragkit.records import JSON, Document, Metadata, Place
 
@@ -36,15 +37,34 @@ class Record:
     place: Place
 
 
-def fields_length(fields: Mapping[str, JSON]) -> int:
-    """The characters of the texts of a row."""
-    return sum(len(value) for value in fields.values() if isinstance(value, str))
+def build_rows_document(kind: str, source: str, rows: Iterable[Record], options: RowOptions) -> Document:
+    """The rows of a database as lines, `name: value; name: value`, below the names of their tables; or as records.
+
+    Raises LoadLimitExceeded above `max_rows` and `MAX_CHARS`: a compressed or computed table can be far larger than its
+    file.
+    """
+    records: list[Record] = []
+    chars = 0
+    for record in rows:
+        chars += sum(len(value) for value in record.fields.values() if isinstance(value, str))
+        if len(records) == options.max_rows:
+            raise LoadLimitExceeded(source, f"has more than {options.max_rows} rows", "raise max_rows")
+        if chars > MAX_CHARS:
+            raise LoadLimitExceeded(source, f"holds more than {MAX_CHARS // 2**20} MB of text", "split the file")
+        records.append(record)
+    if options.records is not None:
+        return build_record_documents(kind, source, records, options.records)
+    return build_document(kind, source, join_blocks(_row_blocks(records)), {"rows": len(records)})
 
 
-def check_chars(chars: int, source: str) -> None:
-    """Raises LoadLimitExceeded above `MAX_CHARS`: a compressed or computed table can be far larger than its file."""
-    if chars > MAX_CHARS:
-        raise LoadLimitExceeded(source, f"holds more than {MAX_CHARS // 2**20} MB of text", "split the file")
+def _row_blocks(records: Sequence[Record]) -> Iterator[LayoutBlock]:
+    table = ""
+    for record in records:
+        if record.place.section != table:
+            table = record.place.section
+            yield LayoutBlock("h", collapse_whitespace(table), 1, place=record.place)
+        cells = (f"{name}: {collapse_whitespace(str(value))}" for name, value in record.fields.items())
+        yield LayoutBlock("row", "; ".join(cells), place=record.place)
 
 
 def typed_value(text: str) -> JSON:

@@ -70,6 +70,16 @@ def write_zip(parts: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
+def check_expanded(expanded: int, size: int, source: str, limits: ZipOptions) -> None:
+    """Raises LoadLimitExceeded for a file of `size` bytes that unpacks to too many."""
+    if expanded > limits.max_expanded_mb * MB:
+        reason = f"unpacks to {expanded // MB} MB, the limit is {limits.max_expanded_mb} MB"
+        raise LoadLimitExceeded(source, reason, "raise max_expanded_mb if you trust the file")
+    if expanded > RATIO_CHECK_BYTES and expanded > limits.max_ratio * size:
+        reason = f"unpacks to {expanded // max(1, size)} times its size, the limit is {limits.max_ratio}"
+        raise LoadLimitExceeded(source, reason, "raise max_ratio if you trust the file")
+
+
 def check_zip_limits(entries: Sequence[zipfile.ZipInfo], size: int, source: str, limits: ZipOptions) -> None:
     """Reject zip bombs and encrypted files by the sizes in the central directory, which `read` never exceeds."""
     if len(entries) > limits.max_entries:
@@ -77,13 +87,7 @@ def check_zip_limits(entries: Sequence[zipfile.ZipInfo], size: int, source: str,
         raise LoadLimitExceeded(source, reason, "raise max_entries")
     if any(entry.flag_bits & 1 for entry in entries):
         raise LoadError(source, "password-protected", "save it without a password")
-    expanded = sum(entry.file_size for entry in entries)
-    if expanded > limits.max_expanded_mb * MB:
-        reason = f"unpacks to {expanded // MB} MB, the limit is {limits.max_expanded_mb} MB"
-        raise LoadLimitExceeded(source, reason, "raise max_expanded_mb if you trust the file")
-    if expanded > RATIO_CHECK_BYTES and expanded > limits.max_ratio * size:
-        reason = f"unpacks to {expanded // max(1, size)} times its size, the limit is {limits.max_ratio}"
-        raise LoadLimitExceeded(source, reason, "raise max_ratio if you trust the file")
+    check_expanded(sum(entry.file_size for entry in entries), size, source, limits)
     end = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset < end:

@@ -25,7 +25,8 @@ from ragkit.load.sources.web import (
     PageSource,
     Robots,
     canonical_url,
-    request_if_changed,
+    conditional_request,
+    request_url,
     response_fingerprint,
     same_site,
 )
@@ -70,7 +71,8 @@ class CrawlSource(PageSource[CrawlOptions]):
                 )
                 break
             try:
-                response = request_if_changed(url, before[url].fingerprint if url in before else None, context)
+                known = before[url].fingerprint if url in before else None
+                response = request_url(url, context, conditional_request(known))
             except LoadError as error:
                 if isinstance(error, HttpStatusError) and error.status in GONE_STATUSES and url != self._start:
                     continue

@@ -8,7 +8,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from ragkit.errors import InvalidOption
-from ragkit.load.option_checks import require_positive
+from ragkit.load.option_checks import require_patterns, require_positive
 
 
 def _require_web_url(url: str, option: str = "url") -> None:
@@ -28,8 +28,7 @@ class SourceOptions:
 
     def __post_init__(self) -> None:
         for name in ("include", "exclude"):
-            if isinstance(getattr(self, name), str):
-                raise InvalidOption(name, getattr(self, name), "a list of patterns")
+            require_patterns(name, getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True)

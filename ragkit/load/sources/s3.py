@@ -18,16 +18,9 @@ from lxml import etree
 
 from ragkit.errors import LoadError
 from ragkit.load.files.fetch import HttpRequest, HttpStatusError
-from ragkit.load.sources.base import (
-    DocumentGone,
-    ListingIncomplete,
-    SourceContext,
-    SourceFile,
-    SourceItem,
-    read_credential,
-)
+from ragkit.load.sources.base import ListingIncomplete, SourceContext, SourceFile, SourceItem, read_credential
 from ragkit.load.sources.options import S3Options
-from ragkit.load.sources.web import GONE_STATUSES, child_text, local_name, parse_xml, request_listing, request_url
+from ragkit.load.sources.web import GONE_STATUSES, child_text, local_name, parse_xml, request_document, request_listing
 
 DEFAULT_REGION = "us-east-1"
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
@@ -86,13 +79,7 @@ class S3Source:
     def fetch(self, item: SourceItem, context: SourceContext) -> SourceFile:
         """The bytes of an object; see `Source.fetch`."""
         url, request = self._request(self._prefix + item.path, {})
-        try:
-            response = request_url(url, context, request)
-        except HttpStatusError as error:
-            if error.status in GONE_STATUSES:
-                raise DocumentGone(item.key, "was deleted", "run again") from error
-            raise
-        return SourceFile(response.data)
+        return SourceFile(request_document(item.key, url, context, request).data)
 
     def _items(self, entry: etree._Element, key: str) -> Iterator[SourceItem]:
         """The document of one entry; none for the marker of a folder."""

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from ragkit.errors import LoadError
 from ragkit.load.process.saved_document import SAVED_DOCUMENT_SUFFIX, dump_document
-from ragkit.load.shared.access_field import is_access_field
+from ragkit.load.shared.access_field import access_value, is_access_field
 from ragkit.load.sources.base import DocumentGone, SourceContext, SourceFile, SourceItem
 from ragkit.load.sources.options import SqlOptions
 from ragkit.masking import mask_passwords
@@ -104,20 +104,13 @@ class SqlSource:
         text = "\n\n".join(str(row[name]) for name in chosen.text if row[name] is not None)
         title = str(row.get(chosen.title) or "") if chosen.title else ""
         metadata: dict[str, JSON] = {name: _to_json(row[name]) for name in chosen.metadata if row[name] is not None}
-        metadata |= {name: _access_value(value) for name, value in row.items() if is_access_field(name)}
+        metadata |= {name: access_value(value) for name, value in row.items() if is_access_field(name)}
         document = Document(text, metadata, source=self._key(row), title=title)
         return SourceFile(dump_document(document), suffix=SAVED_DOCUMENT_SUFFIX)
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _access_value(value: object) -> JSON:
-    """The value of a column `access`, an array of PostgreSQL too; [None] for what cannot be understood."""
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return list[JSON](value)
-    return value if value is None or isinstance(value, str) else [None]
 
 
 def _to_json(value: object) -> str | int | float | bool:

@@ -64,18 +64,28 @@ def request_url(url: str, context: SourceContext, request: HttpRequest | None = 
     return fetch_url(url, options, request)
 
 
+def request_document(key: str, url: str, context: SourceContext, request: HttpRequest | None = None) -> FetchResult:
+    """The response to a request for the document of a key. Raises DocumentGone, or like `fetch_url`."""
+    try:
+        return request_url(url, context, request)
+    except HttpStatusError as error:
+        if error.status in GONE_STATUSES:
+            raise DocumentGone(key, "was deleted", "run again") from error
+        raise
+
+
 def request_listing(url: str, context: SourceContext, request: HttpRequest | None = None) -> FetchResult:
     """The response to a request for a listing, which the limit for documents does not concern."""
     return request_url(url, replace(context, max_file_mb=max(context.max_file_mb, MAX_LISTING_MB)), request)
 
 
-def request_if_changed(url: str, fingerprint: str | None, context: SourceContext) -> FetchResult:
-    """The page, or status 304 without a body if it still has this fingerprint."""
+def conditional_request(fingerprint: str | None) -> HttpRequest:
+    """A request that is answered with status 304, without a body, if the page still has this fingerprint."""
     headers: dict[str, str] = {}
     for name, header in _VALIDATORS:
         if fingerprint and fingerprint.startswith(f"{name}:"):
             headers[header] = fingerprint.removeprefix(f"{name}:")
-    return request_url(url, context, HttpRequest(headers=headers, accepted=(200, 304) if headers else (200,)))
+    return HttpRequest(headers=headers, accepted=(200, 304) if headers else (200,))
 
 
 def response_fingerprint(response: FetchResult) -> str:
@@ -88,14 +98,8 @@ def response_fingerprint(response: FetchResult) -> str:
 
 def fetch_page(item: SourceItem, context: SourceContext) -> SourceFile | None:
     """The page of a listed URL; None if it has not changed. Raises DocumentGone or LoadError."""
-    try:
-        response = request_if_changed(
-            item.key, None if item.fingerprint else context.known_fingerprint(item.key), context
-        )
-    except HttpStatusError as error:
-        if error.status in GONE_STATUSES:
-            raise DocumentGone(item.key, "was deleted", "run again") from error
-        raise
+    request = conditional_request(None if item.fingerprint else context.known_fingerprint(item.key))
+    response = request_document(item.key, item.key, context, request)
     if response.status == 304:
         return None
     return SourceFile(response.data, response.media_type, response_fingerprint(response))

@@ -7,25 +7,10 @@ from collections.abc import Iterator
 from urllib.parse import unquote, urljoin, urlsplit
 
 from ragkit.errors import LoadError
-from ragkit.load.files.fetch import HttpRequest, HttpStatusError
-from ragkit.load.sources.base import (
-    DocumentGone,
-    ListingIncomplete,
-    SourceContext,
-    SourceFile,
-    SourceItem,
-    read_credential,
-)
+from ragkit.load.files.fetch import HttpRequest
+from ragkit.load.sources.base import ListingIncomplete, SourceContext, SourceFile, SourceItem, read_credential
 from ragkit.load.sources.options import WebdavOptions
-from ragkit.load.sources.web import (
-    GONE_STATUSES,
-    canonical_url,
-    child_text,
-    local_name,
-    parse_xml,
-    request_listing,
-    request_url,
-)
+from ragkit.load.sources.web import canonical_url, child_text, local_name, parse_xml, request_document, request_listing
 
 MAX_FOLDERS = 10_000
 _PROPERTIES = b"""<?xml version="1.0"?><propfind xmlns="DAV:"><prop><resourcetype/><getetag/><getcontentlength/>
@@ -71,12 +56,7 @@ class WebdavSource:
 
     def fetch(self, item: SourceItem, context: SourceContext) -> SourceFile:
         """The bytes of a file; see `Source.fetch`."""
-        try:
-            return SourceFile(self._send(item.key, context))
-        except HttpStatusError as error:
-            if error.status in GONE_STATUSES:
-                raise DocumentGone(item.key, "was deleted", "run again") from error
-            raise
+        return SourceFile(self._send(item.key, context))
 
     def _item(self, url: str, properties: dict[str, str]) -> SourceItem:
         size = int(properties["size"]) if properties["size"].isdecimal() else None
@@ -91,7 +71,7 @@ class WebdavSource:
             headers["Authorization"] = f"Basic {pair}"
         if body:
             return request_listing(url, context, HttpRequest(method, headers, body, (207,))).data
-        return request_url(url, context, HttpRequest(method, headers)).data
+        return request_document(url, url, context, HttpRequest(method, headers)).data
 
 
 def _responses(folder: str, data: bytes) -> list[tuple[str, dict[str, str]]]:

@@ -143,3 +143,22 @@ def test_lines_between_columns_may_be_drawn_row_by_row(gap: float) -> None:
 
     wanted = [f"{key} | {' '.join(texts)} | {state}" for key, texts, state in rows]
     assert load(draw(page)).text.split("\n") == wanted
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_lines_outside_of_their_clip_path_rule_no_table(is_shown: bool) -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        sheet.saveState()
+        window = sheet.beginPath()
+        window.rect(70, 200, 350, 516 if is_shown else 100)
+        sheet.clipPath(window, stroke=0)
+        for y in (556, 596, 636, 676, 716):
+            sheet.line(70, y, 420, y)
+        for x in (70, 290, 420):
+            sheet.line(x, 556, x, 716)
+        sheet.restoreState()
+        for number, name in enumerate(("Anna Berg", "Carl Dorn", "Emma Fink", "Gert Horn")):
+            sheet.drawString(80, 690 - 40 * number, name)
+            sheet.drawString(300, 690 - 40 * number, "signed")
+
+    assert ("Anna Berg | signed" in load(draw(page)).text) == is_shown

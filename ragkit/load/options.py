@@ -34,7 +34,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "ods": "5",
     "odt": "2",
     "parquet": "2",
-    "pdf": "10",
+    "pdf": "11",
     "ppt": "2",
     "pptx": "4",
     "pypdf": "1",

@@ -15,7 +15,7 @@ import numpy as np
 from ragkit.load.pages.page import Numbers, PdfPage, Piece
 from ragkit.load.pages.tables.open import find_open_tables, is_prose
 from ragkit.load.pages.tables.ruled import find_ruled_tables
-from ragkit.load.pages.tables.table import PdfTable
+from ragkit.load.pages.tables.table import PdfTable, drop_empty_columns
 
 MIN_COLUMN_PIECES = 12
 """A page with fewer pieces has one column."""
@@ -153,6 +153,8 @@ def _find_tables(page: PdfPage, gutters: Sequence[float]) -> list[PdfTable]:
     left = _without_tables(page.pieces, tables)
     for column in _columns(left, gutters):
         tables += find_open_tables(column, page.rules)
+    for table in tables:
+        drop_empty_columns(table)
     return sorted(tables, key=lambda table: table.top)
 
 

@@ -6,6 +6,7 @@ Functions that are called for many characters are called by address: a call take
 from __future__ import annotations
 
 import ctypes
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -30,6 +31,8 @@ MAX_OBJECTS = 20_000
 """Objects that are searched for ruled lines per page."""
 MAX_SEGMENTS = 4_000
 """Segments of a path; one with more is a drawing."""
+ON_EDGE = 1.0
+"""Points outside of a clip path at which the middle of a line on its edge may be."""
 MAX_ANNOTATIONS = 5_000
 """Annotations that are read per page."""
 MAX_CHARS = 20_000
@@ -179,7 +182,7 @@ class PdfiumPage:
         return errors / max(1, len(characters))
 
     def rules(self) -> Floats:
-        """Left, top, right, bottom of each ruled line: thin paths, and the edges of rectangles with a line around."""
+        """Left, top, right, bottom of each ruled line: thin paths and edges of rectangles, cut by their clip paths."""
         return np.array(list(self._rule_boxes()), np.float32).reshape(-1, 4)
 
     def _read_text(self) -> str:
@@ -195,13 +198,18 @@ class PdfiumPage:
     def _rule_boxes(self) -> Iterator[Box]:
         """Shaded rectangles, without a line around, have no edges: those of rows and lines of text are no cells."""
         fill, stroke = ctypes.c_int(), ctypes.c_int()
-        boxes = ((item, box) for item, matrix in self._paths() for box in _path_boxes(item, matrix))
-        for item, (x0, y0, x1, y1) in islice(boxes, MAX_RULES):
+        boxes = ((item, matrix, box) for item, matrix in self._paths() for box in _path_boxes(item, matrix))
+        for item, matrix, (x0, y0, x1, y1) in islice(boxes, MAX_RULES):
+            edges: list[Box] = []
             if x1 - x0 < 4 or y1 - y0 < 4:
-                if max(x1 - x0, y1 - y0) > 6:
-                    yield x0, y1, x1, y0
+                edges = [(x0, y0, x1, y1)]
             elif pdfium_c.FPDFPath_GetDrawMode(item, fill, stroke) and stroke.value:
-                yield from ((x0, y1, x1, y1), (x0, y0, x1, y0), (x0, y1, x0, y0), (x1, y1, x1, y0))
+                edges = [(x0, y1, x1, y1), (x0, y0, x1, y0), (x0, y0, x0, y1), (x1, y0, x1, y1)]
+            shown = _clip_box(item, matrix) if edges else (0, 0, 0, 0)
+            for edge in edges:
+                left, bottom, right, top = (*map(max, edge[:2], shown[:2]), *map(min, edge[2:], shown[2:]))
+                if min(right - left, top - bottom) >= 0 and max(right - left, top - bottom) > 6:
+                    yield left, top, right, bottom
 
     def _paths(self) -> Iterator[tuple[Any, pdfium_c.FS_MATRIX]]:
         """The paths of the page, each with the matrix of its form; a page may be nothing but one form."""
@@ -276,6 +284,21 @@ def _path_boxes(path: Any, matrix: pdfium_c.FS_MATRIX) -> Iterator[Box]:
         yield from parts
     elif count <= 64:
         yield _box_around([box[:2], box[2:]], matrix)
+
+
+def _clip_box(item: Any, matrix: pdfium_c.FS_MATRIX) -> Box:
+    """The box in which all clip paths of an object let it show, and a line on their edges."""
+    shown, x, y = [(-math.inf, -math.inf, math.inf, math.inf)], ctypes.c_float(), ctypes.c_float()
+    clip = pdfium_c.FPDFPageObj_GetClipPath(item)
+    for path in range(pdfium_c.FPDFClipPath_CountPaths(clip)):
+        points = []
+        for number in range(pdfium_c.FPDFClipPath_CountPathSegments(clip, path)):
+            pdfium_c.FPDFPathSegment_GetPoint(pdfium_c.FPDFClipPath_GetPathSegment(clip, path, number), x, y)
+            points.append((x.value, y.value))
+        left, bottom, right, top = _box_around(points or [(0, 0)], matrix)
+        shown.append((left - ON_EDGE, bottom - ON_EDGE, right + ON_EDGE, top + ON_EDGE))
+    lefts, bottoms, rights, tops = zip(*shown, strict=True)
+    return max(lefts), max(bottoms), min(rights), min(tops)
 
 
 def _straight_parts(path: Any, count: int) -> list[list[tuple[float, float]]]:

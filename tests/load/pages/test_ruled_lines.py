@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from reportlab.pdfgen import canvas
 
+from ragkit.load.pages.tables.table import PdfCell, PdfTable, drop_empty_columns
 from tests.load.pages.test_layout import draw, load
 from tests.load.pages.test_table_names import names_of
 
@@ -143,3 +144,61 @@ def test_lines_between_columns_may_be_drawn_row_by_row(gap: float) -> None:
 
     wanted = [f"{key} | {' '.join(texts)} | {state}" for key, texts, state in rows]
     assert load(draw(page)).text.split("\n") == wanted
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_lines_outside_of_their_clip_path_rule_no_table(is_shown: bool) -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        sheet.saveState()
+        window = sheet.beginPath()
+        window.rect(70, 200, 350, 516 if is_shown else 100)
+        sheet.clipPath(window, stroke=0)
+        for y in (556, 596, 636, 676, 716):
+            sheet.line(70, y, 420, y)
+        for x in (70, 290, 420):
+            sheet.line(x, 556, x, 716)
+        sheet.restoreState()
+        for number, name in enumerate(("Anna Berg", "Carl Dorn", "Emma Fink", "Gert Horn")):
+            sheet.drawString(80, 690 - 40 * number, name)
+            sheet.drawString(300, 690 - 40 * number, "signed")
+
+    assert ("Anna Berg | signed" in load(draw(page)).text) == is_shown
+
+
+@pytest.mark.parametrize("is_ruled", [True, False])
+def test_a_row_above_two_lines_is_not_of_the_table_below_them(is_ruled: bool) -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        rows = (
+            ("Security Standard", "", "May 2025"),
+            ("No.", "Title", "Level"),
+            ("A", "First", "2"),
+            ("B", "Next", "3"),
+        )
+        for number, row in enumerate(rows):
+            for x, text in zip((70, 200, 380), row, strict=True):
+                sheet.drawString(x, 700 - 24 * number - (6 if number else 0), text)
+        for y in (694, 682) if is_ruled else ():
+            sheet.line(60, y, 440, y)
+
+    lines = load(draw(page)).text.split("\n")
+    assert lines[-3:] == ["No. | Title | Level", "A | First | 2", "B | Next | 3"] if is_ruled else len(lines) == 4
+    assert any("|" in line and "May" in line for line in lines) != is_ruled
+
+
+def test_the_names_of_a_table_of_texts_end_at_a_line() -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        rows = (("Function", "Reference", "Status"), ("SHA", "Standard", "Allowed"), ("MD", "Draft", "Legacy"))
+        for number, row in enumerate((*rows, ("Other", "Paper", "Legacy"), ("None", "Report", "Legacy"))):
+            for x, text in zip((70, 200, 380), row[:2] if number == 3 else row, strict=False):
+                sheet.drawString(x, 700 - 16 * number, text)
+        sheet.line(60, 696, 440, 696)
+
+    text = load(draw(page)).text
+    assert text.split("\n")[:3] == ["Function | Reference | Status", "SHA | Standard | Allowed", "MD | Draft | Legacy"]
+
+
+def test_a_name_over_two_columns_and_values_in_one_of_them_are_one_column() -> None:
+    table = PdfTable(0, 0, 0, 0, [PdfCell(0, 0, "Segment"), PdfCell(0, 1, "Owned", 1, 2), PdfCell(0, 3, "Leased")])
+    table.cells += [PdfCell(1, 0, "Retail"), PdfCell(1, 2, "2,140"), PdfCell(1, 3, "66")]
+    drop_empty_columns(table)
+    assert table.grid() == [["Segment", "Owned", "Leased"], ["Retail", "2,140", "66"]]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from statistics import median
 
 from ragkit.load.pages.page import CAPTION, Piece, Rule
-from ragkit.load.pages.tables.rows import merge_rules, split_pieces, sub_piece, visual_rows
+from ragkit.load.pages.tables.rows import NEAR, merge_rules, split_pieces, sub_piece, visual_rows
 from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, is_value, join_text
 
 LEADER = re.compile(r"(?:\. ?){4,}|…{2,}")
@@ -42,10 +42,11 @@ def find_open_tables(pieces: Sequence[Piece], rules: Sequence[Rule] = ()) -> lis
     visible = visual_rows(pieces)
     rows = [join_signs(row) if len(row) > 1 else row for row in visible]
     is_table = list(map(_is_table_row, rows))
+    ends = [number for number in range(1, len(rows)) if _are_apart(rows[number - 1], rows[number], lines)]
     tables: list[PdfTable] = []
     start = 0
     while start < len(rows):
-        end = _run_end(rows, is_table, start)
+        end = _run_end(rows[: next((at for at in ends if at > start), None)], is_table, start)
         if end - start >= 2:
             first = _with_names_above(rows, start, tables[-1].bottom if tables else 0)
             table, used = _read_run(rows[first:end], rows[end : end + MAX_TAIL], lines)
@@ -127,6 +128,18 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
     return end
 
 
+def _are_apart(row: Row, below: Row, lines: Sequence[Rule]) -> bool:
+    """Whether two lines over the width of both rows are between them: below a running head, and above a table."""
+    (left, right), (low, high) = _extent(row), _extent(below)
+    top, bottom = _bottom(row), _top(below)
+    between = [
+        line.top
+        for line in lines
+        if top - 1 < line.top < bottom + 1 and line.x0 < min(left, low) + NEAR and line.x1 > max(right, high) - NEAR
+    ]
+    return len(between) > 1 and between[-1] - between[0] > 0.5 * row[0].height
+
+
 def _stands_below(row: Row, above: Row) -> bool:
     """Whether a row of values has one below most texts of the table row above it."""
     values = [piece for piece in row if is_data(piece.text)]
@@ -146,6 +159,14 @@ def _is_caption(row: Row) -> bool:
     """Whether a row is a caption: `Table 2.` and its title, which may stand apart."""
     found = CAPTION.match(row[0].text)
     return found is not None and is_prose(row[-1]) and len(row) <= 2
+
+
+def _top(row: Row) -> float:
+    return min(piece.top for piece in row)
+
+
+def _bottom(row: Row) -> float:
+    return max(piece.bottom for piece in row)
 
 
 def _extent(row: Row) -> tuple[float, float]:
@@ -193,7 +214,14 @@ def _read_run(rows: Sequence[Row], tail: Sequence[Row], lines: Sequence[Rule]) -
     if not _is_table(placed, len(edges) + 1) or _has_axis(placed, len(edges) + 1):  # with an axis: a chart
         return None, 0
     limits = [*sorted(row[0, 0][-1].x1 for row in placed if (0, 0) in row), strips[0][1]]
-    groups = _join_rows(placed, limits)
+    width = right - left
+    ruled = {
+        number
+        for number, (row, under) in enumerate(itertools.pairwise(rows), 1)
+        for line in lines
+        if _bottom(row) - 1 < line.top < _top(under) + 1 and line.x1 - line.x0 > 0.9 * width
+    }
+    groups = _join_rows(placed, limits, ruled)
     used = 0
     for line in tail:
         if len(line) > 1 or not _continues(groups[-1], _place(line, strips), limits, in_names=False):
@@ -365,10 +393,11 @@ def _average(texts: Sequence[str]) -> float:
     return sum(map(len, texts)) / max(1, len(texts))
 
 
-def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
+def _join_rows(rows: Sequence[Placed], limits: Sequence[float], ruled: Collection[int] = ()) -> list[Placed]:
     """Rows of cells, whose texts may take several lines.
 
-    `limits` are the right edges of the labels, ascending, and the left edge of the second column.
+    `limits` are the right edges of the labels, ascending, and the left edge of the second column; `ruled` the numbers
+    of the rows below a line as wide as the table.
     """
     joined: list[Placed] = []
     in_names = not _is_full(rows)
@@ -376,7 +405,10 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
         if list(row) == [(0, 0)] and number + 1 < len(rows) and _overlaps(row, rows[number + 1]):
             joined.append({(0, 0): list(row[0, 0])})  # a label that stands a little higher than its values
             continue
-        if joined and _continues(joined[-1], row, limits, in_names=in_names):
+        if number in ruled and joined and 2 * len(joined[-1]) > max(map(len, rows)):
+            in_names = False
+            joined.append({span: list(pieces) for span, pieces in row.items()})
+        elif joined and _continues(joined[-1], row, limits, in_names=in_names):
             for span, pieces in row.items():
                 joined[-1].setdefault(_span_in(joined[-1], span), []).extend(pieces)
         else:

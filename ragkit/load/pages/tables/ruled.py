@@ -16,8 +16,6 @@ Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 NARROW = 5.0
 """A row or column that is not wider is none: the space between two lines."""
-WIDE = 16.0
-"""A column that is not wider may be such a space too."""
 SAME_LINE = 0.7
 """How much lower than its label a figure stands at most, as a share of its height."""
 MAX_LINES_ABOVE = 5
@@ -144,7 +142,6 @@ class _Grid:
             cells.append(PdfCell(row, column, join_text(found), rows, columns, x0, x1))
         table = PdfTable(left, top, right, bottom, cells, inside)
         self._add_names_above(table, pieces)
-        _without_narrow_columns(table, self.xs)
         return _compact(table)
 
     def _add_names_above(self, table: PdfTable, pieces: Sequence[Piece]) -> None:
@@ -392,21 +389,6 @@ def _positions(values: list[float], near: float = NARROW) -> list[float]:
 
 def _index(edges: Sequence[float], value: float) -> int:
     return min(max(0, bisect_left(edges, value) - 1), len(edges) - 2)
-
-
-def _without_narrow_columns(table: PdfTable, xs: Sequence[float]) -> None:
-    """Move cells out of columns that are only the space between two lines."""
-    for column in range(len(xs) - 1):
-        if xs[column + 1] - xs[column] > WIDE or any(
-            cell.column == column and cell.columns == 1 for cell in table.cells
-        ):
-            continue
-        for cell in table.cells:
-            if cell.column == column:
-                cell.column += 1
-                cell.columns -= 1
-            elif cell.column < column and cell.column + cell.columns == column + 1:
-                cell.columns -= 1
 
 
 def _compact(table: PdfTable) -> PdfTable | None:

@@ -263,6 +263,18 @@ def _holds_names(row: Sequence[str]) -> bool:
     return any(row[1:]) and not any(map(is_data, row[1:]))
 
 
+def drop_empty_columns(table: PdfTable) -> None:
+    """Take out the columns without a cell of their own: the space between two lines, or beside values below a name."""
+    for column in reversed(range(table.column_count)):
+        if any(cell.column == column and cell.columns == 1 for cell in table.cells):
+            continue
+        for cell in table.cells:
+            if cell.column > column:
+                cell.column -= 1
+            elif cell.column + cell.columns > column:
+                cell.columns -= 1
+
+
 def names_from(before: PdfTable, names: Sequence[str], table: PdfTable) -> list[str]:
     """The names of the columns of the table before that stand above those of a table; [] if they do not."""
     above, found = column_extents(before), column_extents(table)

@@ -13,7 +13,7 @@ from ragkit.load.option_checks import require_positive
 LOADER_VERSIONS: Mapping[str, str] = {
     "archive": "1",
     "choose": "3",
-    "code": "3",
+    "code": "4",
     "doc": "2",
     "csv": "7",
     "data": "3",
@@ -41,7 +41,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "rtf": "4",
     "sqlite": "2",
     "subtitles": "2",
-    "text": "7",
+    "text": "8",
     "unstructured": "2",
     "xls": "6",
     "xlsx": "9",

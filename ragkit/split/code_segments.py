@@ -44,21 +44,25 @@ _DEFINITION_BY_LANGUAGE: Mapping[str, re.Pattern[str]] = {
     "yaml": re.compile(r"[\w\"'-]+:|---"),
 }
 _LANGUAGE_ALIASES: Mapping[str, str] = {"objectivec": "cpp", "cuda": "cpp", "scss": "css", "less": "css"}
+_KEY_DEPTH = 1  # added for a key of YAML: no boundary as good as one before a function
 _MAX_DEFINITION_CHARS = 200  # characters of a line that are matched
 
 
 def code_segments(document: Document) -> SegmentArray:
-    """The lines of the document that are not blank, with indentation; an overlap may start at each."""
+    """The lines that are not blank, with indentation; an overlap may start at each, and ends at a definition."""
     lines = list(iter_lines(document.text))
     depths = _heading_definitions(document, lines) if document.headings else _likely_definitions(document, lines)
     segments = []
     for number, line in enumerate(lines):
         depth = depths.get(number)
+        if depth is None and document.language == "yaml" and document.text.startswith("- ", line.text_start):
+            depth = _KEY_DEPTH + (line.text_start > line.start)
         if depth is None:
             cost = _line_cost(document.text, line, lines[number - 1] if number else None)
         else:
             cost = DEFINITION_COSTS[min(depth, len(DEFINITION_COSTS) - 1)]
-        segments.append(Segment(line.start, line.end, cost, starts_section=depth == 0, atomic=True))
+        starts_section = depth is not None or cost == _TOP_LEVEL_PARAGRAPH_COST
+        segments.append(Segment(line.start, line.end, cost, starts_section=starts_section, atomic=True))
     return SegmentArray.from_segments(segments)
 
 
@@ -91,7 +95,8 @@ def _heading_lines(document: Document, lines: Sequence[TextLine]) -> Iterator[tu
         while number < len(lines) and lines[number].end <= heading.start:
             number += 1
         if number < len(lines):
-            yield number, heading.level
+            is_inner = lines[number].text_start > lines[number].start
+            yield number, heading.level + (_KEY_DEPTH + is_inner if document.language == "yaml" else 0)
 
 
 def _likely_definitions(document: Document, lines: Sequence[TextLine]) -> dict[int, int]:

@@ -19,10 +19,12 @@ from ragkit.split.token_index import TokenIndex
 _FIRST_SEPARATOR_COST = -200
 _SEPARATOR_COST_STEP = 200  # added for each further separator
 _MARKDOWN_FORMATS = frozenset({"markdown", "notebook"})
-_ROW_FORMATS = frozenset({"csv", "ods", "parquet", "sqlite", "xls", "xlsx"})
-"""Formats whose lines are table rows."""
-_PROSE_FORMATS = frozenset({"", "text", "json", "jsonl", "asciidoc", "org", "rst"})
+_ROW_FORMATS = frozenset({"csv", "json", "jsonl", "ods", "parquet", "sqlite", "xls", "xlsx"})
+"""Formats whose lines are table rows, or values with their names."""
+_PROSE_FORMATS = frozenset({"", "text", "asciidoc", "org", "rst"})
 """Formats whose lines are no table rows. In all others, a line with ` | ` is one."""
+_CHARS_PER_TOKEN = 3
+"""At least, in most text: what is kept whole is rather a little smaller than a chunk."""
 _EVERY_LINE, _CELLS = re.compile(r"\S"), re.compile(r" \| ?")
 
 
@@ -40,7 +42,8 @@ class RecursiveSplitter(BaseSplitter[RecursiveOptions]):
             blocks = markdown_blocks(document)
         else:
             is_row = _EVERY_LINE if document.format in _ROW_FORMATS else _CELLS
-            blocks = heading_blocks(document, None if document.format in _PROSE_FORMATS else is_row)
+            row = None if document.format in _PROSE_FORMATS else is_row
+            blocks = heading_blocks(document, row, _CHARS_PER_TOKEN * limits.max_tokens)
         return pack_segments(structured_segments(token_index, blocks, limits.max_tokens), token_index, limits)
 
 

@@ -32,7 +32,7 @@ LAST_RESORT_COST = 9000
 """More than a chunk can gain: used only if nothing else fits (after a heading, inside a block that fits)."""
 
 _WORD_BOUNDARY = re.compile(r"\s+|(?<=[，、；：])(?=[^\s，、；：])")
-_CLAUSE_ENDS = np.array([ord(mark) for mark in ",;:—–)，、；："], np.uint32)
+_CLAUSE_ENDS = np.array([ord(mark) for mark in ",;:—–)|，、；："], np.uint32)
 _NOISE_STEP = 20  # subtracted per halving, plus a tenth of the cost
 _MAX_NOISE_COST = 500  # the noise does not grow with costs above this
 _MAX_HALVINGS = 9

@@ -145,7 +145,7 @@ def _detect_wrapped_lines(text: str, lines: Sequence[TextLine], width: int) -> l
         for (before, line), is_candidate in zip(pairwise(lines), candidates, strict=True)
         if is_candidate and text[before.end - 1] not in _SENTENCE_END
     ]
-    continuing = sum(1 for line in following if _may_continue(text[line.text_start]))
+    continuing = sum(_may_continue(text[line.text_start : line.end]) for line in following)
     is_wrapped = continuing >= _MIN_WRAPPED_SHARE * len(following) or _fills_width(text, lines, width)
     if not following or not is_wrapped:
         return [False] * len(candidates)
@@ -203,6 +203,8 @@ def _ended_early(text: str, before: TextLine, line: TextLine, width: int) -> boo
     head = text[line.text_start]
     if text[before.end - 1] in _END_PUNCTUATION or not (head.isupper() or head.isdecimal()):
         return False
+    if text[before.text_start].islower():  # goes on from the line above
+        return False
     word = _NON_WHITESPACE.match(text, line.text_start, line.end)
     room = before.end - before.text_start + 1 + (len(word.group()) if word else 0)
     return room < _SHORT_LINE_RATIO * width
@@ -213,9 +215,9 @@ def _is_long(text: str, line: TextLine) -> bool:
     return line.end - line.text_start >= _MIN_WRAPPED_CHARS and text[line.text_start] != "#"
 
 
-def _may_continue(character: str) -> bool:
-    """Whether a character is a lower-case letter, or of a script without case."""
-    return character.isalpha() and not character.isupper()
+def _may_continue(line: str) -> bool:
+    """Whether a line begins with a lower-case letter, or one of a script without case, or is all in upper case."""
+    return line[0].isalpha() and (not line[0].isupper() or line.isupper())
 
 
 def _ends_sentence(text: str, stop: re.Match[str], begin: int, end: int) -> bool:

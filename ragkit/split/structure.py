@@ -29,15 +29,21 @@ _ATX_HEADING = re.compile(r"(#{1,6})[ \t]+(?=\S)")
 _SETEXT_UNDERLINE = re.compile(r"[ \t]*\r?\n[ \t]{0,3}(?:=+|-+)[ \t]*(?=[\r\n]|\Z)")
 _TABLE_RULE = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)++\|?")
 _LINE_BREAK = re.compile(r"[\n\r\v\f\x85\u2028\u2029]")
+_CODE_DIRECTIVE = re.compile(r"\.\. (?:code|code-block|sourcecode|parsed-literal|math|prompt|doctest)::")
+_ENVIRONMENT = re.compile(
+    r"(?P<begin>\\begin\{)|\\end\{\w{1,40}\*?\}|(?P<formula>\$\$[^$]{1,600}\$\$|\\\[[^$]{1,600}?\\\])"
+)
 
 
 class BlockSpan(NamedTuple):
-    """A heading, or a fenced block or table, which should not be split."""
+    """A heading, or a block of code, an environment or table rows, which should not be split."""
 
     start: int
     end: int
     level: int = 0
     """Of a heading, from 1 (highest); else 0."""
+    is_whole: bool = False
+    """No overlap begins inside: code and environments, whose lines mean little without those above."""
 
 
 def markdown_blocks(document: Document) -> list[BlockSpan]:
@@ -49,15 +55,46 @@ def markdown_blocks(document: Document) -> list[BlockSpan]:
     return _merge_blocks(blocks, headings)
 
 
-def heading_blocks(document: Document, row: re.Pattern[str] | None = None) -> list[BlockSpan]:
-    """The headings of the document and its table rows, the lines in which `row` is found; in order."""
+def heading_blocks(document: Document, row: re.Pattern[str] | None = None, max_chars: int = 0) -> list[BlockSpan]:
+    """The headings of the document, its table rows, the lines in which `row` is found, and in reStructuredText and
+    LaTeX its literal blocks, and environments of at most `max_chars` characters; in order."""
     headings = _locate_headings(document.text, document.headings, setext=False)
-    if row is None:
-        return headings
     text, taken = document.text, {heading.start for heading in headings}
-    lines = (line for line in iter_lines(text) if line.text_start not in taken)
-    rows = [BlockSpan(line.text_start, line.end) for line in lines if row.search(text, line.start, line.end)]
-    return _merge_blocks(rows, headings) if rows else headings
+    blocks = list(_BLOCK_FINDERS[document.format](text, max_chars)) if document.format in _BLOCK_FINDERS else []
+    if row is not None:
+        lines = (line for line in iter_lines(text) if line.text_start not in taken)
+        blocks += [BlockSpan(line.text_start, line.end) for line in lines if row.search(text, line.start, line.end)]
+    return _merge_blocks(blocks, headings) if blocks else headings
+
+
+def _literal_blocks(text: str, _: int) -> Iterator[BlockSpan]:
+    """The indented lines below a line that ends with `::`, or below a directive of code."""
+    opened, lines = -1, list[TextLine]()
+    for line in [*iter_lines(text), TextLine(len(text), len(text), len(text), after_blank=True)]:
+        if opened >= 0 and line.text_start - line.start > opened:
+            lines.append(line)
+            continue
+        if lines:
+            yield BlockSpan(lines[0].start, lines[-1].end, is_whole=True)
+        lines = []
+        ends = text.startswith("::", line.end - 2) and not text.startswith(".. ", line.text_start)
+        is_lead = ends or _CODE_DIRECTIVE.match(text, line.text_start) is not None
+        opened = line.text_start - line.start if is_lead else -1
+
+
+def _environments(text: str, max_chars: int) -> Iterator[BlockSpan]:
+    """The environments and displayed formulas of LaTeX of at most `max_chars` characters."""
+    opened: list[int] = []
+    for mark in _ENVIRONMENT.finditer(text):
+        if mark["begin"]:
+            opened.append(mark.start())
+        elif mark["formula"]:
+            yield BlockSpan(*mark.span(), is_whole=True)
+        elif opened and mark.end() - (start := opened.pop()) <= max_chars:
+            yield BlockSpan(start, mark.end(), is_whole=True)
+
+
+_BLOCK_FINDERS = {"latex": _environments, "rst": _literal_blocks}
 
 
 def section_level(levels: Sequence[int]) -> int:
@@ -84,7 +121,7 @@ def structured_segments(token_index: TokenIndex, blocks: Sequence[BlockSpan], li
             cost = LAST_RESORT_COST if behind_heading else boundary_cost(text, before, block.start)
             parts[0] = parts[0]._replace(cost=cost)
         segments.extend(parts)
-        overlap_starts.extend(line.start for line in _block_lines(text, block))
+        overlap_starts.extend([block.start] if block.is_whole else (line.start for line in _block_lines(text, block)))
         position, behind_heading = block.end, block.level > 0
     return SegmentArray.from_segments(segments, overlap_starts)
 
@@ -100,7 +137,12 @@ def _block_segments(token_index: TokenIndex, block: BlockSpan, top: int, limit: 
     else:
         for line in _block_lines(token_index.text, block):
             cost = BLOCK_PARAGRAPH_COST if line.after_blank else BLOCK_LINE_COST
-            yield Segment(line.start, line.end, cost, atomic=True)
+            tokens = token_index.token_count_before(line.end) - token_index.token_count_before(line.start)
+            sentences = prose_segments(token_index.text, line.start, line.end) if tokens > limit else ()
+            for number, sentence in enumerate(sentences):  # of a row that is longer than a chunk
+                yield sentence._replace(cost=sentence.cost if number else cost)
+            if not sentences:
+                yield Segment(line.start, line.end, cost, atomic=True)
 
 
 def _block_lines(text: str, block: BlockSpan) -> Iterator[TextLine]:
@@ -148,7 +190,7 @@ def _scan_markdown(text: str) -> tuple[list[BlockSpan], list[BlockSpan]]:
         fence = _FENCE.match(text, line.text_start, line.end)
         last = _fence_end(text, lines, number, fence.group()) if fence else _table_end(text, lines, number)
         if last > number:
-            blocks.append(BlockSpan(line.start, lines[last].end))
+            blocks.append(BlockSpan(line.start, lines[last].end, is_whole=fence is not None))
         elif (
             heading := _ATX_HEADING.match(text, line.text_start, line.end)
         ) and line.end - line.text_start <= _MAX_HEADING_CHARS:

@@ -118,6 +118,7 @@ def test_a_drawing_without_words_has_no_text() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
+        *[(name, "a file that LaTeX") for name in ("a.aux", "a.bst", "a.tlg")],
         *[(name, "a lock file") for name in ("package-lock.json", "yarn.lock", "go.sum", "Cargo.lock", "uv.lock")],
         *[(name, "a source map") for name in ("app.js.map", "x.min.css.map")],
         *[(name, "a minified script") for name in ("jquery.min.js", "jquery-3.7.min.js", "site.min.css")],

@@ -124,6 +124,24 @@ def test_list_items_rows_headings_and_settings_are_separate_sentences() -> None:
     assert sentences(text) == text.split("\n")
 
 
+def test_wrapped_lines_in_upper_case_are_joined() -> None:
+    text = (
+        "THE PUMP IS PROVIDED AS IS, WITHOUT A WARRANTY OF ANY KIND, EXPRESS OR\n"
+        "IMPLIED, INCLUDING THAT OF ITS VALVES, OF ITS PARTS AND\nITS PIPES."
+    )
+    assert len(sentence_spans(text)) == 1
+
+
+def test_a_short_line_that_begins_in_lower_case_is_no_heading() -> None:
+    text = (
+        "The pump runs when the tank is full and it stops when the\n"
+        "tank is empty, which is by\n"
+        "Section 3 of the long rules of the plant for all of its pumps,\n"
+        "and nothing else may ever stop it for any other reason there is."
+    )
+    assert len(sentence_spans(text)) == 1
+
+
 def test_short_lines_are_not_joined() -> None:
     assert sentences("red apples\ngreen pears\nblue plums") == ["red apples", "green pears", "blue plums"]
 

@@ -1,4 +1,4 @@
-"""Files that programs write for programs, by their names: lock files, source maps, minified scripts."""
+"""Files that programs write for programs, by their names: lock files, source maps, minified scripts, runs of LaTeX."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ _LOCK_FILE = re.compile(
     r"|(?:cargo|composer|flake|gemfile|mix|pdm|pipfile|pixi|poetry|pubspec|uv|yarn|bun|deno|conda)\.lock|bun\.lockb"
 )
 _SOURCE_MAP = re.compile(r"[^/]+\.(?:js|mjs|cjs|css|ts|tsx|wasm)\.map")
+_LATEX_OUTPUT = re.compile(r"[^/]+\.(?:aux|blg|bst|fdb_latexmk|fls|ilg|nav|snm|tlg)")
 _MINIFIED = re.compile(r"[^/]+[.-]min\.(?:js|mjs|cjs|css)")
 
 
@@ -21,4 +22,6 @@ def generated_reason(source: str) -> str:
         return "a lock file: versions and hashes for a program"
     if _SOURCE_MAP.fullmatch(name):
         return "a source map: positions for a debugger"
+    if _LATEX_OUTPUT.fullmatch(name):
+        return "a file that LaTeX or BibTeX writes or runs"
     return "a minified script or style" if _MINIFIED.fullmatch(name) else ""

@@ -6,6 +6,7 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ragkit.load.file_types import detect_language, file_name
 from ragkit.load.options import LOADER_VERSIONS, CodeOptions
@@ -23,9 +24,20 @@ _MODIFIERS = (
 )
 _TYPE_KEYWORDS = r"(?:class|interface|enum|struct|trait|record|object|protocol|extension|namespace|module|impl|mod)"
 _FUNCTION_KEYWORDS = r"(?:function\*?|func|fun|fn|def|sub)"
-_DEFINITION = re.compile(
-    rf"([ \t]{{0,40}})({_MODIFIERS}(?:{_TYPE_KEYWORDS}|{_FUNCTION_KEYWORDS})[ \t]+(?:\([^()]{{0,80}}\)[ \t]*)?[\w.:$]+)"
+_DEFINED = rf"{_MODIFIERS}(?:{_TYPE_KEYWORDS}|{_FUNCTION_KEYWORDS})[ \t]+(?:\([^()]{{0,80}}\)[ \t]*)?[\w.:$]+"
+_ASSIGNED = (
+    r"(?:export[ \t]+)?(?:(?:const|let|var)[ \t]+[\w$]+|[\w$]+(?:\.[\w$]+){1,4})"
+    r"(?=[ \t]*=[ \t]*(?:async\b[ \t]*)?(?:function\b|\w*\(?[\w$, {}]{0,100}\)?[ \t]*=>))"
 )
+_TESTED = r"(?:describe|it|test)\((?:\"[^\"]{1,100}\"|'[^']{1,100}')(?=,)"
+_DEFINITION = re.compile(rf"([ \t]{{0,40}})({_DEFINED})")
+_SCRIPT_DEFINITION = re.compile(rf"([ \t]{{0,40}})({_DEFINED}|{_ASSIGNED}|{_TESTED})")
+_BIBTEX_ENTRY = re.compile(r"()@(\w{3,30}[ \t]*\{[^\s,{}]{1,100})")
+_CLOSING_LINE = re.compile(r"[)}\]{;]|//|end\b|(?:else|elif|catch|finally|then|do|done|fi|esac)\b")
+"""A line as far to the left as the head of a section that does not end it."""
+_LIST_ITEM = re.compile(r"-(?: |$)")
+_YAML_KEY = re.compile(r"( {0,40})([\w.\"'/][\w.\"'/ -]{0,80}):[ \t]*(?:#.*)?$")
+_LISP_DEFINITION = re.compile(r"()\(((?:cl-)?def[\w*-]{0,40}[ \t]+\(?[^\s()]{1,80})")
 _SQL_DEFINITION = re.compile(
     r"([ \t]*)(create\s+(?:or\s+replace\s+)?(?:table|view|function|procedure|index)\s+[\w.\"]+)", re.I
 )
@@ -33,14 +45,22 @@ _SHELL_FUNCTION = re.compile(r"()((?:function[ \t]+)?[\w-]+)[ \t]*\(\)[ \t]*\{?$
 _INI_SECTION = re.compile(r"()\[{1,2}([^\[\]]{1,100})\]{1,2}[ \t]*$")
 
 HEADING_PATTERNS: Mapping[str, re.Pattern[str]] = {
-    **dict.fromkeys(("csharp", "cuda", "dart", "go", "groovy", "java", "javascript", "kotlin", "perl"), _DEFINITION),
-    **dict.fromkeys(("php", "powershell", "ruby", "rust", "scala", "swift", "typescript"), _DEFINITION),
+    **dict.fromkeys(("csharp", "cuda", "dart", "go", "groovy", "java", "kotlin", "perl"), _DEFINITION),
+    **dict.fromkeys(("php", "powershell", "ruby", "rust", "scala", "swift"), _DEFINITION),
+    **dict.fromkeys(("javascript", "typescript", "vue"), _SCRIPT_DEFINITION),
+    "bibtex": _BIBTEX_ENTRY,
+    "lisp": _LISP_DEFINITION,
     "ini": _INI_SECTION,
     "shell": _SHELL_FUNCTION,
     "sql": _SQL_DEFINITION,
     "toml": _INI_SECTION,
+    "yaml": _YAML_KEY,
 }
 """Language -> pattern of a line that starts a definition; groups: indentation, heading text."""
+
+
+_NESTED = frozenset({_DEFINITION, _SCRIPT_DEFINITION, _SHELL_FUNCTION, _YAML_KEY})
+"""Patterns of languages whose sections are indented."""
 
 
 class CodeLoader:
@@ -76,7 +96,8 @@ def code_headings(text: str, language: str) -> Iterator[Heading]:
     if language == "python":
         yield from _python_headings(text)
     elif language in HEADING_PATTERNS:
-        yield from _line_headings(text, HEADING_PATTERNS[language])
+        headings = _line_headings(text, HEADING_PATTERNS[language])
+        yield from sorted(headings, key=lambda heading: heading.start)
 
 
 def _python_headings(text: str) -> Iterator[Heading]:
@@ -103,8 +124,21 @@ def _python_headings(text: str) -> Iterator[Heading]:
 
 
 def _line_headings(text: str, pattern: re.Pattern[str]) -> Iterator[Heading]:
+    """The lines of a pattern; in languages with indentation, each is the heading of the lines indented below it."""
     starts = line_starts(text)
+    opened: list[tuple[int, Heading]] = []
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-        headings = pattern.match(text[start : min(end, start + 300)].rstrip("\r\n"))
-        if headings:
-            yield Heading(start, 2 if headings[1] else 1, " ".join(headings[2].split()))
+        line = text[start : min(end, start + 300)].rstrip()
+        depth = len(line) - len(line.lstrip())
+        if not line or line.startswith("#", depth):
+            continue
+        goes_on = (_LIST_ITEM if pattern is _YAML_KEY else _CLOSING_LINE).match(line, depth) is not None
+        while opened and (depth, goes_on) <= (opened[-1][0], False):
+            yield replace(opened.pop()[1], end=start)
+        if key := pattern.match(line):
+            title = " ".join(key[2].split())
+            if pattern in _NESTED:
+                opened.append((depth, Heading(start, len(opened) + 1, title)))
+            else:
+                yield Heading(start, 2 if key[1] else 1, title)
+    yield from (replace(heading, end=len(text)) for _, heading in opened)

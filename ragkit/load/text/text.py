@@ -22,8 +22,7 @@ MARKUP_BY_SUFFIX: Mapping[str, str] = {
     ".rst": "rst",
     ".adoc": "asciidoc",
     ".asciidoc": "asciidoc",
-    ".tex": "latex",
-    ".latex": "latex",
+    **dict.fromkeys((".latex", ".ltx", ".sty", ".tex"), "latex"),
     ".org": "org",
 }
 """Suffix -> format with headings."""
@@ -41,6 +40,10 @@ _LATEX_HEADING = re.compile(
     r"\{((?:[^{}\n]|\{[^{}\n]{0,200}\}){1,500})\}",
     re.MULTILINE,
 )
+_LATEX_PACKAGE = re.compile(r"^\\(?:NeedsTeXFormat|documentclass|Provides[CPFE]\w{3,20})\b", re.MULTILINE)
+"""How files of LaTeX with other suffixes begin."""
+_OTHER_TEXTS = frozenset({".dtx", ".log", ".text", ".txt"})
+"""What may begin so and is none; `.dtx` are manuals, written as comments."""
 _LATEX_COMMAND = re.compile(r"\\[a-zA-Z]{1,30}\*?|[{}~]")
 _ADORNMENT = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}$")
 
@@ -56,7 +59,9 @@ class TextLoader:
     def load(self, data: bytes, source: str) -> Document:
         """The text of `data`; invalid bytes are replaced. Raises InvalidOption for an unknown encoding."""
         decoded = decode_bytes(data, self.options.encoding)
-        kind = MARKUP_BY_SUFFIX.get(file_suffix(source), "text")
+        suffix = file_suffix(source)
+        is_latex = suffix not in _OTHER_TEXTS and _LATEX_PACKAGE.search(decoded.text[:4000]) is not None
+        kind = MARKUP_BY_SUFFIX.get(suffix, "latex" if is_latex else "text")
         if kind == "text" and is_subtitles(decoded.text):
             return read_subtitles(decoded, source)
         access = find_access(decoded.text)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.loader_utils import collapse_whitespace, line_starts
+from ragkit.load.shared.noise import LEFT_OUT
 from ragkit.load.shared.table_text import is_header
 from ragkit.load.text.front_matter import blank_text
 from ragkit.records import JSON, TABLE_LEVEL, Heading
@@ -45,6 +46,21 @@ _LATEX_VERBATIM = re.compile(r"\\(begin|end)\{(?:verbatim\*?|lstlisting|minted|a
 _LATEX_DEFINITION = re.compile(
     r"^[ \t]{0,20}\\(?:(?:re|provide)?newcommand|DeclareMathOperator|def(?=\\)|let(?=\\))[^\n\r]{1,500}", re.MULTILINE
 )
+_LATEX_BODY = "\\begin{document}"
+_LATEX_FRONT = re.compile(
+    r"\\(?:title|subtitle|author|date|institute|affil[a-z]*|name|address|position|recipient|letter[a-z]+|keywords)"
+    r"\*?(?:\[[^\]]{0,200}\])?\{(?:[^{}]|\{[^{}]{0,300}\}){0,2000}\}"
+    r"|\\begin\{abstract\}(?:[^\\]|\\(?!end\{abstract)){0,9000}\\end\{abstract\}"
+)
+"""What a preamble says to a reader."""
+_LATEX_MACRO_LINE = re.compile(
+    r"^[ \t]{0,40}(?:\\(?:(?:re|provide)?new[a-z]|[egx]?def\b|let\b|(?:Require|use)[Pp]ackage|Declare|Provides"
+    r"|set[a-z]|advance|if|fi\b|else|global|long\b|expandafter|makeat|NeedsTeX|[A-Za-z]{0,40}(?:@| ?=)))",
+    re.MULTILINE,
+)
+_LATEX_SENTENCE = re.compile(r"(?<![\\\w@])(?:[^\W\d_]{1,30}[,;:]? ){5}")
+MIN_MACRO_LINES, MIN_MACRO_SHARE, MAX_SENTENCE_SHARE = 5, 0.3, 0.1
+"""A file with so many lines of macros, this share of its lines, and so few with words in a row, is none for readers."""
 _WORDS = re.compile(r"(?<![\\\w])[^\W\d_]{3,}")
 MAX_DEFINED_WORDS = 4
 """A definition of a macro with more words may be a text that is used more than once."""
@@ -140,7 +156,7 @@ def hide_org(text: str) -> tuple[str, Mapping[str, JSON]]:
 
 
 def hide_latex(text: str) -> tuple[str, Mapping[str, JSON]]:
-    """The text without comments and definitions of macros, with simple macros resolved where they fit."""
+    """The text without comments, preamble and definitions of macros, with simple macros resolved where they fit."""
     parts: list[str] = []
     done = 0
     for start, end in [*_environments(text, _LATEX_VERBATIM), (len(text), len(text))]:
@@ -152,10 +168,31 @@ def hide_latex(text: str) -> tuple[str, Mapping[str, JSON]]:
     if macros:
         uses = re.compile(r"(?<!\{)(?<!command)\\([A-Za-z]{2,30})(?:\{\}|\\?[ ])?")
         text = uses.sub(lambda use: _resolve(use, macros), text)
+    text, left_out = _hide_macros(text)
     text = _LATEX_DEFINITION.sub(_hide_definition, text)
     for start, end in _environments(text, _LATEX_TABLE):
         text = text[:start] + _table_lines(text[start:end]) + text[end:]
-    return text, {}
+    return text, {LEFT_OUT: left_out} if left_out else {}
+
+
+def _hide_macros(text: str) -> tuple[str, int]:
+    """The text without its preamble, or without anything if it is a file of macros, and how many characters that is."""
+    body = text.find(_LATEX_BODY)
+    head = text if body < 0 else _LATEX_FRONT.sub("", text[:body])
+    lines = [line for line in head.split("\n") if line.strip()]
+    macros = len(_LATEX_MACRO_LINE.findall(head))
+    sentences = sum(_LATEX_SENTENCE.search(line) is not None for line in lines)
+    is_macros = body >= 0 or macros >= max(MIN_MACRO_LINES, MIN_MACRO_SHARE * len(lines))
+    if not is_macros or sentences > MAX_SENTENCE_SHARE * len(lines):
+        return text, 0
+    end = body if body >= 0 else len(text)
+    parts: list[str] = []
+    done = left_out = 0
+    for first, last in [*(found.span() for found in _LATEX_FRONT.finditer(text, 0, max(0, body))), (end, len(text))]:
+        parts += [blank_text(text[done:first]), text[first:last]]
+        left_out += len("".join(text[done:first].split()))
+        done = last
+    return "".join(parts), left_out
 
 
 def _environments(text: str, marks: re.Pattern[str]) -> Sequence[tuple[int, int]]:

@@ -42,6 +42,37 @@ def test_python_has_classes_and_functions_as_headings() -> None:
     assert document.metadata["language"] == "python"
 
 
+YAML = """
+on: push
+jobs:
+  build:
+    steps:
+    - run: make
+    - uses: checkout
+# a comment
+
+    needs: []
+  "test one":   # why
+    env:
+      A: 1
+name: CI
+"""
+
+
+def test_keys_of_yaml_are_headings_of_what_is_indented_below_them() -> None:
+    document = load(YAML, "ci.yml")
+    paths = {"uses": ("jobs", "build", "steps"), "needs": ("jobs", "build"), "A:": ("jobs", '"test one"', "env")}
+    assert {word: document.heading_path_at(YAML.index(word)) for word in paths} == paths
+    assert document.heading_path_at(YAML.index("name: CI")) == ()
+
+
+def test_a_function_ends_with_its_indentation() -> None:
+    text = "const go = async (a) => {\n  run(\n  );\n\n  a.b = function () {\n    x;\n  };\n  y;\n}\n\nstart();\n"
+    document = load(text, "a.js")
+    inside = {word: document.heading_path_at(text.index(word)) for word in ("run", "x;", "y;", "start")}
+    assert inside == {"run": ("const go",), "x;": ("const go", "a.b"), "y;": ("const go",), "start": ()}
+
+
 @pytest.mark.parametrize("text", ["def broken(:", "print 'old'", "x = " + "(" * 5000, "x = 1" + "+1" * 50_000, "a\0b"])
 def test_python_with_syntax_errors_is_text_without_headings(text: str) -> None:
     document = load(text, "a.py")
@@ -55,6 +86,13 @@ def test_python_with_syntax_errors_is_text_without_headings(text: str) -> None:
         ("a.ts", "export default class A {\n  run() {}\n}\n", ["export default class A"]),
         ("b.ts", "export async function go() {}\ninterface B {", ["export async function go", "interface B"]),
         ("a.js", "function go() {}\nconst x = 1", ["function go"]),
+        (
+            "b.js",
+            "it('runs dry', () => {});\nA.prototype.go = function () {};\na.b = 1",
+            ["it('runs dry'", "A.prototype.go"],
+        ),
+        ("a.el", "(defun go (x)\n  (run))\n(go 1)", ["defun go"]),
+        ("a.bib", "@book{lee,\n  year = 1\n}\n@misc{wu,", ["book{lee", "misc{wu"]),
         ("a.go", "func (s *Shop) Buy() {\n}\nfunc main() {", ["func (s *Shop) Buy", "func main"]),
         ("a.rs", "pub struct A;\nimpl A {\n    pub fn b() {}\n}", ["pub struct A", "impl A", "pub fn b"]),
         ("A.java", "public final class A {\n", ["public final class A"]),

@@ -90,6 +90,41 @@ def test_definitions_of_latex_macros_are_no_text(definition: str, is_kept: bool)
     assert "The pump runs." in shown and "It stops." in shown
 
 
+def test_of_a_preamble_only_title_authors_and_abstract_are_text() -> None:
+    preamble = (
+        "\\documentclass{article}\n\\usepackage{graphicx}\n\\title{Pumps}\n\\author{Ann Lee}\n\\setlength{\\a}{2pt}\n"
+    )
+    document = load(f"{preamble}\\begin{{document}}\nThe pump runs.\n\\end{{document}}\n", "a.tex")
+    assert "graphicx" not in document.text and "2pt" not in document.text
+    assert document.title == "Pumps" and "Ann Lee" in document.text and "The pump runs." in document.text
+    assert document.text.index("The pump") == len(preamble) + len("\\begin{document}\n")
+    assert document.metadata["characters_left_out"] == 63
+
+
+MACROS = (
+    "\\newif\\if@dry\n\\def\\pump@run{\\advance\\count0 by 1}\n\\RequirePackage{xcolor}\n\\setlength{\\a}{2pt}\n\\fi\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_kept"),
+    [
+        ("a.tex", MACROS, False),
+        ("a.sty", MACROS, False),
+        ("a.cls", "\\NeedsTeXFormat{LaTeX2e}\n" + MACROS, False),
+        ("a.cls", MACROS, True),
+        ("a.txt", "\\NeedsTeXFormat{LaTeX2e}\n" + MACROS, True),
+        ("a.tex", MACROS + "The pump runs dry when the tank is empty.\n" * 2, True),
+        ("a.tex", "A document begins so, as all of them do:\n\\begin{document}\n", True),
+        ("a.tex", "\\cventry\n  {First prize of the year}\n" * 5, True),
+    ],
+)
+def test_files_of_latex_macros_are_left_out(name: str, text: str, is_kept: bool) -> None:
+    document = load(text, name)
+    assert bool(document.text.strip()) is is_kept
+    assert ("characters_left_out" in document.metadata) is not is_kept
+
+
 @pytest.mark.parametrize(
     "line",
     [r"\section{Valves}", r"\clearpage\section {Valves}", r"\newpage \subsection* {Valves}", r"\frametitle{Valves}"],

@@ -80,7 +80,7 @@ _NAME_MARK = re.compile(
     r"|^what d(?:oes|id|o) |^was (?:steht|sagt|schreibt) |^according to |^laut ",
     re.IGNORECASE,
 )
-"""A quotation mark, a dot within a word, a year or a number of a series, as names have them; what one is said to say."""
+"""A quotation mark, a dot within a word, a year or a number of a series, as names have them; what one says."""
 
 
 def may_be_whole(question: str) -> bool:

@@ -157,9 +157,9 @@ def _answer_about(  # noqa: PLR0911 - one per kind
     draft: Draft, asked: DocumentQuestion, question: str, where: Where
 ) -> bool:
     """Answer a question about one document, or two; False if it names none for certain."""
-    if asked.asked is Asked.WHEN and (release := read_release(asked.name)):
-        if not read_name(asked.name).is_file or _date_release(draft, *release, where):
-            return bool(draft.lines) or _date_release(draft, *release, where)
+    release = read_release(asked.name) if asked.asked is Asked.WHEN else None
+    if release and (_date_release(draft, *release, where) or not read_name(asked.name).is_file):
+        return bool(draft.lines)
     documents = draft.reader.documents(where)
     sources = _named_sources(draft, asked, documents, where)
     if not sources:

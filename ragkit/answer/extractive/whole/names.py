@@ -48,7 +48,8 @@ _TITLED = re.compile(rf"{ARTICLE} {NOUN} (?P<title>\S+ \S.*|\S*\w[-_.\d]\w\S*)",
 NUMBERED = re.compile(rf"(?P<series>{SERIES})[ -]?#?0*(?P<number>\d+)", re.IGNORECASE)
 _NUMBERED_FILE = re.compile(r"(?:(?P<series>[^\W\d_]+)[-_ ]?)?0*(?P<number>\d+)(?![\d]|[-_.]\d)")
 _DATED_NAME = re.compile(
-    rf"(?:(?:{ARTICLE} )?(?P<kind>{KIND})(?: held| dated)? (?:(?:on|of|from|in|for|vo[nm]|am|du|del?) )?)?(?P<date>{PERIOD})"
+    rf"(?:(?:{ARTICLE} )?(?P<kind>{KIND})(?: held| dated)? (?:(?:on|of|from|in|for|vo[nm]|am|du|del?) )?)?"
+    rf"(?P<date>{PERIOD})"
     rf"|(?:{ARTICLE} )?(?P<before>{PERIOD}) {KIND}",
     re.IGNORECASE,
 )
@@ -177,7 +178,7 @@ def _find_subject(name: DocumentName, documents: Sequence[tuple[str, str]]) -> l
         return []
     own = {source: name_terms(f"{source.rstrip('/').rpartition('/')[2]} {title}") for source, title in documents}
     rare = name_terms(" ".join(word for word in name.topic.split() if not _ALL_NOUN.fullmatch(word)))
-    for wanted in (name_terms(_ARTICLE.sub("", name.text, count=1)), subject, rare if name.is_file else set()):
+    for wanted in (name_terms(name.text) | subject, subject, rare if name.is_file else set()):
         about = [source for source, terms in own.items() if wanted and wanted <= terms]
         if len(about) > 1:
             common = {term for terms in own.values() for term in terms if 2 * _count(term, own.values()) >= len(own)}

@@ -131,7 +131,8 @@ _SETS: tuple[tuple[str, str, str, tuple[tuple[Asked, str], ...]], ...] = (
             (Asked.AUTHOR, rf"(?:did|has|have) {_X} {_MAKE}"),
             (
                 Asked.DATED,
-                rf"(?:(?:(?:is|are|was|were) )?(?:{_DATED} )?|took place |happened )(?:in|from|on|of|for) {_PERIOD_NAME}",
+                r"(?:(?:(?:is|are|was|were) )?"
+                rf"(?:{_DATED} )?|took place |happened )(?:in|from|on|of|for) {_PERIOD_NAME}",
             ),
             (Asked.STATUS, rf"(?:is|are|was|were|ha(?:s|ve) been)(?: still| currently)? (?P<name>{_STATUS})"),
             (
@@ -190,7 +191,11 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
         r"(?:summari[sz]e|sum up|tl;?dr(?: of)?:?|(?:(?:give|show|write)(?: me)? )?(?:an? |the )?"
         rf"(?:(?:short|brief|quick) )?(?:summary|overview|gist|synopsis) of) {_X}",
     ),
-    (Asked.CONTENT, rf"(?:worum geht es (?:in|(?=im ))|wovon handelt|was steht (?:in|(?=im ))|fass(?:e|en sie)?) {_X}(?: zusammen)?"),
+    (
+        Asked.CONTENT,
+        r"(?:worum geht es(?: in|(?= im ))|wovon handelt|was steht(?: in|(?= im ))|fass(?:e|en sie)?) "
+        rf"{_X}(?: zusammen)?",
+    ),
     (Asked.CONTENT, rf"(?:gib mir )?(?:eine? )?(?:(?:kurze )?zusammenfassung (?:von|des|der)|überblick über) {_X}"),
     (Asked.CONTENT, rf"de quoi (?:parle|traite|s'agit-il dans|est-il question dans) {_X}"),
     (Asked.CONTENT, rf"(?:(?:fais|donne)(?:-moi)? )?(?:un )?(?:résume[rz]?|résumé de) {_X}"),
@@ -258,7 +263,8 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.WHO, rf"who {_WROTE} {_X}"),
     (
         Asked.WHO,
-        rf"(?:which|what) (?P<other>teams?|groups?|people|persons?|compan(?:y|ies)|authors?|organi[sz]ations?|committees?)"
+        r"(?:which|what) "
+        r"(?P<other>teams?|groups?|people|persons?|compan(?:y|ies)|authors?|organi[sz]ations?|committees?)"
         rf" {_WROTE} {_X}",
     ),
     (Asked.WHO, rf"wer hat {_X} (?:geschrieben|verfasst)"),
@@ -334,8 +340,12 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.TOPIC, rf"how many {_X} {SERIES}s are there"),
     (
         Asked.ALL,
-        rf"(?:{_SETS[0][0]} {_K}(?: are(?: there)?)?|what is) in (?:the )?(?:(?P<name>\S+)"
+        rf"{_SETS[0][0]} {_K}(?: are(?: there)?)? in (?:the )?(?:(?P<name>\S+)"
         r" (?:folder|directory)|(?:folder|directory) (?P<other>\S+))",
+    ),
+    (
+        Asked.ALL,
+        r"what(?:'s| is) in (?:the )?(?:(?P<name>\S+) (?:folder|directory)|(?:folder|directory) (?P<other>\S+))",
     ),
     (Asked.ALL, rf"(?:{_SETS[0][0]}|how many) (?!pages){_K}{_INDEXED}{_HERE}"),
     (
@@ -368,7 +378,8 @@ _OF_FILES: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.ATTENDEES,
-        rf"wer (?:war (?:bei|in|(?=beim |im ))|nahm (?:teil )?an|hat an) {_X}(?: anwesend| dabei| teil(?:genommen)?)?",
+        r"wer (?:war(?: bei| in|(?= beim | im ))|nahm (?:teil )?an|hat an) "
+        rf"{_X}(?: anwesend| dabei| teil(?:genommen)?)?",
     ),
     (Asked.CONTENT, rf"(?:was (?:steht|behandelt|beschreibt|enthält)|que (?:dit|contient)|qué (?:dice|contiene)) {_X}"),
     (Asked.DECISIONS, rf"what (?:was|were|did|has been) (?:decided|agreed|resolved|concluded) (?:in|at|on|by) {_X}"),
@@ -380,8 +391,8 @@ _OF_FILES: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.FIELD,
-        r"(?:(?:what|which|who)(?:'s| is| was| are| were)|(?:show|give|read|list|quote|name)(?: me)?(?: all)?|wie lautet"
-        rf"|(?:was|wer) (?:ist|war|sind|waren)) (?:the|der|die|das) (?P<other>[\w -]{{2,40}}?) "
+        r"(?:(?:what|which|who)(?:'s| is| was| are| were)|(?:show|give|read|list|quote|name)(?: me)?(?: all)?"
+        rf"|wie lautet|(?:was|wer) (?:ist|war|sind|waren)) (?:the|der|die|das) (?P<other>[\w -]{{2,40}}?) "
         rf"(?:of|in|for|from|von|des|der|im) {_X}",
     ),
     (
@@ -391,7 +402,8 @@ _OF_FILES: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.SIZE,
-        rf"how many (?P<other>pages|slides|rows|lines|words|records|sheets) (?:does {_X} have|are (?:there )?in (?P<in>.+))",
+        r"how many (?P<other>pages|slides|rows|lines|words|records|sheets) "
+        rf"(?:does {_X} have|are (?:there )?in (?P<in>.+))",
     ),
     (Asked.SIZE, rf"how (?P<other>long) (?:is|are) {_X}"),
     (Asked.SIZE, rf"wie viele (?P<other>seiten|folien|zeilen|wörter) hat {_X}"),
@@ -435,6 +447,8 @@ def read_document_question(question: str) -> DocumentQuestion | None:
             if (parts.get("kind") and not _IS_KIND.fullmatch(parts["kind"])) or (
                 other in ("is", "are") and not _IS_KIND.fullmatch(name)
             ):
+                continue
+            if asked is Asked.NEWEST and not (parts.get("kind") or read_name(name).order):
                 continue
             kind = "" if _ANY_KIND.fullmatch(parts.get("kind", "")) else parts["kind"]
             return DocumentQuestion(asked, name, other, kind, _OF_AUTHORS.search(text) is not None, of_file)

@@ -470,7 +470,11 @@ def test_a_document_is_named_by_its_date_its_number_or_its_order(
             "2 of 5 documents are",
             ["mill-2023-05-03.md", "mill-2023-05-17.md"],
         ),
-        ("How many meetings were held in 2023?", "2 of 5 documents are", ["mill-2023-05-03.md", "mill-2023-05-17.md"]),
+        (
+            "How many meetings were held in 2023?",
+            "2 of 3 documents called 'meetings' are",
+            ["mill-2023-05-03.md", "mill-2023-05-17.md"],
+        ),
         ("Which documents are accepted?", "1 of 5 documents has", ["0012-steam.md"]),
         ("What is the newest document?", "The newest document, by date (2024-01-10)", ["mill-2024-01-10.md"]),
         ("What was the first meeting in 2023?", "The first meeting in 2023, by date", ["mill-2023-05-03.md"]),
@@ -501,3 +505,56 @@ def test_several_values_of_a_field_are_all_authors(tmp_path: Path) -> None:
         assert ask(kb, "Who wrote frost.rst?").endswith("frost.rst: author: Ada Quill, Bo Reed")
         assert ask(kb, "Who wrote the paper by Bo Reed?").endswith("author: Ada Quill, Bo Reed")
         assert ask(kb, "Which documents were written by Bo Reed?").startswith("1 of 2 documents names 'Bo Reed'")
+
+
+POST = """+++
+path = "2022/10/{day}/{name}"
+title = "{title}"
+authors = ["{author}"]
++++
+
+{text}
+"""
+
+
+@pytest.fixture(scope="module")
+def blog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
+    """Posts that nobody calls so in their names, with their dates in their addresses."""
+    folder = tmp_path_factory.mktemp("blog")
+    for name, day, title, author, text in (
+        ("locks", "03", "Locks to be stable in spring", "Ada Quill", "Locks hold the water of the mill back."),
+        ("gate-advisory", "28", "Security advisory for gates", "Bo Reed", "Gates of the mill may burst in frost."),
+        ("tolls", "09", "Announcing tolls", "Ada Quill", "Tolls are due from boats in summer."),
+    ):
+        filled = POST.format(day=day, name=name, title=title, author=author, text=text)
+        (folder / f"{name}.md").write_text(filled, "utf-8")
+    with KnowledgeBase.open(folder / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        kb.index(folder)
+        yield kb
+
+
+@pytest.mark.parametrize(
+    ("question", "beginning", "named"),
+    [
+        ("How many posts are there?", "3 documents:", "tolls.md"),
+        ("Which posts did Ada Quill write?", "2 of 3 documents name 'Ada Quill'", "locks.md"),
+        ("Does any post mention frost?", "1 of 3 documents mentions 'frost'", "gate-advisory.md"),
+        ("Which posts are security advisories?", "1 of 3 documents is about", "gate-advisory.md"),
+        ("Which posts were published in October?", "3 of 3 documents are of October", "tolls.md"),
+        ("What is the newest post?", "The newest post, by date (2022-10-28)", "gate-advisory.md"),
+        ("Who wrote the post on stable locks?", "Properties of ", "authors: Ada Quill"),
+        ("Which person published the announcement of tolls?", "Properties of ", "authors: Ada Quill"),
+        ("When was the post about gates published?", "Properties of ", "2022/10/28"),
+        ("How long is the post about tolls?", "", "tolls.md has 7 words"),
+    ],
+)
+def test_documents_are_called_by_any_usual_noun_and_named_by_their_subject(
+    blog: KnowledgeBase, question: str, beginning: str, named: str
+) -> None:
+    text = ask(blog, question)
+    assert text.startswith(beginning) and named in text
+
+
+def test_what_the_post_on_a_subject_says_is_searched_for_in_it_alone(blog: KnowledgeBase) -> None:
+    answer = blog.ask("What does the post on gates say about frost?")
+    assert {citation.source.rpartition("/")[2] for citation in answer.citations} == {"gate-advisory.md"}

@@ -51,7 +51,20 @@ _WORDS = (
     *("written", " adr", " bip", " eip", " jep", " kep", " pep", " rfc", "notes of"),
     *("meeting", "newest", "oldest", "latest", "earliest", "most recent", "decided", "decision", "agreed", "conclu"),
     *("supersed", "supersc", "replac", "obsolet", "amend", "folder", "directory", "call", "session", "article", "law"),
-    *("manual", "letter", "handbook"),
+    *(
+        "manual",
+        "letter",
+        "handbook",
+        "polic",
+        "post",
+        "report",
+        "audit",
+        "agreement",
+        "protokoll",
+        "bericht",
+        "treffen",
+    ),
+    *("who ", "when ", "wer ", "how long", "show me", "anything", "something", "announce", "explain", "describe"),
     *("title", "titel", "título", "chapitre", "context"),
     *("worum", "wovon", "was steht", "zusammen", "überblick", "abschnitt", "kapitel", "überschrift", "gliederung"),
     *("inhalts", "geschrieben", "verfass", "autor", "von wem", "wann", "fassung", "zwischen", "vergleich", "dokument"),
@@ -63,9 +76,11 @@ _WORDS = (
 
 
 _NAME_MARK = re.compile(
-    r"[\"“„«‚‘]|\w\.[a-z]|\b(?:19|20)\d\d\b|\b(?:adr|bip|eip|jep|kep|pep|rfc)[ -]?\d", re.IGNORECASE
+    r"[\"“„«‚‘]|\w\.[a-z]|\b(?:19|20)\d\d\b|\b(?:adr|bip|eip|jep|kep|pep|rfc)[ -]?\d"
+    r"|^what d(?:oes|id|o) |^was (?:steht|sagt|schreibt) |^according to |^laut ",
+    re.IGNORECASE,
 )
-"""A quotation mark, a dot within a word, a year or a number of a series: what every name of a document has."""
+"""A quotation mark, a dot within a word, a year or a number of a series, as names have them; what one says."""
 
 
 def may_be_whole(question: str) -> bool:

@@ -51,8 +51,10 @@ def read_dates(text: str) -> list[str]:
 
 
 def read_period(text: str) -> str:
-    """The date or period that a text is; '' for other texts."""
+    """The date or period that a text is, `-08` for August of any year; '' for other texts."""
     text = text.strip(" ,.")
+    if month := next((n for n, names in enumerate(_MONTHS, 1) if text.lower() in names.split()), 0):
+        return f"-{month:02d}"
     if _PLAIN_YEAR.fullmatch(text):
         return text
     return next(
@@ -62,7 +64,7 @@ def read_period(text: str) -> str:
 
 def is_within(dates: Iterable[str], period: str) -> bool:
     """Whether one of the dates is in a period."""
-    return any(date.startswith(period) for date in dates)
+    return any(date[4:].startswith(period) if period.startswith("-") else date.startswith(period) for date in dates)
 
 
 def _to_date(parts: dict[str, str | None]) -> str:

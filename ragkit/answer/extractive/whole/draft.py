@@ -9,8 +9,8 @@ from ragkit.answer.base import Searcher
 from ragkit.answer.confidence import LOOKED_UP
 from ragkit.answer.extractive.composition import AnswerPassage
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
+from ragkit.answer.extractive.whole.names import find_document_named
 from ragkit.answer.extractive.whole.parts import LEAD_HEADING
-from ragkit.answer.extractive.whole.questions import find_document_named
 from ragkit.answer.searchers.text_search import FoundText, TextPattern
 from ragkit.index.sources.ids import display_name
 from ragkit.records import Chunk, Document, Hit, Where

@@ -17,6 +17,17 @@ from ragkit.answer.extractive.whole.draft import (
     name_of,
     say_cut,
 )
+from ragkit.answer.extractive.whole.names import (
+    NUMBERED,
+    DocumentName,
+    document_number,
+    is_series,
+    name_terms,
+    number_forms,
+    read_name,
+    unquoted,
+)
+from ragkit.answer.extractive.whole.nouns import PLAIN
 from ragkit.answer.extractive.whole.parts import (
     BEGINNING_CHARS,
     beginning_units,
@@ -26,18 +37,7 @@ from ragkit.answer.extractive.whole.parts import (
     status_line,
     stored_facts,
 )
-from ragkit.answer.extractive.whole.questions import (
-    NUMBERED,
-    Asked,
-    DocumentName,
-    DocumentQuestion,
-    document_number,
-    is_series,
-    name_terms,
-    number_forms,
-    read_name,
-    unquoted,
-)
+from ragkit.answer.extractive.whole.questions import Asked, DocumentQuestion
 from ragkit.answer.searchers.text_search import FoundText, Span, TextMatches, TextPattern
 from ragkit.records import Document, Where
 from ragkit.split.sentence_segmentation import sentence_spans
@@ -49,28 +49,53 @@ _TITLE_CHARS = 200
 _REGION_CHARS = 1000
 _BOTH = re.compile(r"(?:both|sowohl|à la fois|tanto) (.+?) (?:and|als auch|et|como) (.+)", re.IGNORECASE)
 _FOLDER = re.compile(r"\b(?:folder|directory)\b", re.IGNORECASE)
-_ANY_KIND = re.compile(r"(?:document|file|paper|article|report)s?", re.IGNORECASE)
+_ANY_KIND = re.compile(rf"{PLAIN}|(?:article|report)s?|berichte?", re.IGNORECASE)
 
 
 def list_all(draft: Draft, asked: DocumentQuestion, question: str, where: Where) -> bool:
     """All documents, those of a folder, or those of a kind if half of all are of it."""
     documents = draft.reader.documents(where)
-    if asked.name or asked.other:
-        known = len(documents)
-        is_folder = _FOLDER.search(question) is not None
-        documents = (
-            _in_folder(documents, asked.name or asked.other) if is_folder else _of_kind(draft, asked.name, where)
-        )
-        if not documents or not (is_folder or 2 * len(documents) >= known):
-            return False
+    folder = asked.name or asked.other
+    kind = {source for source, _, _ in _of_kind(draft, asked.kind, where)} if asked.kind else set()
+    if folder:
+        documents = _in_folder(documents, folder)
+    elif kind and 2 * len(kind) >= len(documents):
+        documents = [document for document in documents if document[0] in kind]
+    elif asked.kind and not (question[:8].lower() != "how many" and (kind := _called(draft, asked.kind, where))):
+        return False
+    elif asked.kind:
+        documents = [document for document in documents if document[0] in kind]
+    if not documents:
+        return False
     draft.say(f"{count_of(len(documents), 'document')}{' match the filter' if where else ''}:")
     draft.say(*(f"- {name_of(source, title)}" for source, title, _ in documents[:MAX_NAMES]))
     say_cut(draft, len(documents))
-    if asked.name and not is_folder:
+    if asked.kind and not folder:
         draft.say(
-            f"Counted by file name, title and first lines: those with {asked.name!r}, or with a number in its series."
+            f"Counted by file name, title and first lines: those with {asked.kind!r}, or with a number in its series."
         )
     return True
+
+
+def _called(draft: Draft, kind: str, where: Where) -> set[str]:
+    """The documents that have the words of a kind in their file name or title."""
+    terms = name_terms(kind)
+    return {
+        source
+        for source, title, _ in draft.reader.documents(where)
+        if terms <= name_terms(f"{source.rpartition('/')[2]} {title}")
+    }
+
+
+def _split_kind(
+    draft: Draft, kind: str, documents: Sequence[TextMatches], where: Where
+) -> tuple[list[TextMatches], list[TextMatches], int]:
+    """The documents that are of a kind, the others, and how many are of it in all; all are where none is called so."""
+    known = {source for source, _, _ in _of_kind(draft, kind, where)} if kind else set()
+    if not known:
+        return list(documents), [], 0
+    of_kind = [matches for matches in documents if matches.source in known]
+    return of_kind, [matches for matches in documents if matches.source not in known], len(known)
 
 
 def _in_folder(documents: Sequence[tuple[str, str, int]], name: str) -> list[tuple[str, str, int]]:
@@ -81,11 +106,13 @@ def _in_folder(documents: Sequence[tuple[str, str, int]], name: str) -> list[tup
 def _of_kind(draft: Draft, kind: str, where: Where) -> list[tuple[str, str, int]]:
     """The documents that are called a kind in their path, title or first lines, or have a number of its series."""
     terms, series = name_terms(kind), is_series(kind)
-    found = []
-    for head in draft.reader.heads(where):
+    found, heads = [], draft.reader.heads(where)
+    root = _common_folder(heads)
+    for head in heads:
         file = head.source.rpartition("/")[2]
         is_numbered = series and bool(document_number(file)) and not read_dates(file)
-        if is_numbered or not terms.isdisjoint(name_terms(f"{file} {head.title} {head.text[:_TITLE_CHARS]}")):
+        path = head.source.removeprefix(root).rpartition("/")[0]
+        if is_numbered or terms <= name_terms(f"{path} {file} {head.title} {head.text[:_TITLE_CHARS]}"):
             found.append((head.source, head.title, 0))
     return found
 
@@ -94,7 +121,9 @@ def list_authored(draft: Draft, asked: DocumentQuestion, _: str, where: Where) -
     """The documents that name an author at their beginning or in their properties."""
     shown = repr(unquoted(asked.name))
     documents, found = written_by(draft, asked.name, where)
-    _list_documents(draft, documents, found, (f"names {shown} at its beginning", f"name {shown} at their beginning"))
+    _list_documents(
+        draft, asked.kind, documents, found, (f"names {shown} at its beginning", f"name {shown} at their beginning")
+    )
     draft.say("Counted in the beginning and the properties of every document, as whole words, in any case.")
     return True
 
@@ -122,7 +151,7 @@ def list_mentions(draft: Draft, asked: DocumentQuestion, _: str, where: Where) -
     else:
         found = _find_words(draft.reader, asked.name, where)
     documents = sorted(found.documents, key=lambda matches: -matches.count)
-    _list_documents(draft, documents, found, (f"mentions {shown}", f"mention {shown}"))
+    _list_documents(draft, asked.kind, documents, found, (f"mentions {shown}", f"mention {shown}"))
     plural = ", singular and plural" if len(number_forms(asked.name)) > 1 else ""
     draft.say(f"Counted in the whole text of every document, as whole words, in any case{plural}.")
     return True
@@ -166,9 +195,7 @@ def list_dated(draft: Draft, asked: DocumentQuestion, question: str, where: Wher
     False if none has, unless most documents have a date in their names.
     """
     period = read_period(asked.name)
-    is_any = _ANY_KIND.fullmatch(asked.other or "documents") is not None
-    kind = set() if is_any else {source for source, _, _ in _of_kind(draft, asked.other, where)}
-    mentions = draft.reader.find_text(TextPattern(period[:4] or asked.name), where)
+    mentions = draft.reader.find_text(TextPattern(period[:4].strip("-") or asked.name), where)
     mentioning = {matches.source for matches in mentions.documents}
     dated: list[TextMatches] = []
     heads = draft.reader.heads(where)
@@ -177,16 +204,16 @@ def list_dated(draft: Draft, asked: DocumentQuestion, question: str, where: Wher
         names = read_dates(f"{head.source.rpartition('/')[2]} {head.title}")
         dates = [date for date in names if len(date) > 4]  # a number alone may be no year
         named += bool(dates)
-        stated = stated_date(draft, head, question) if not dates and head.source in mentioning else None
+        may_state = head.source in mentioning or period.startswith("-")
+        stated = stated_date(draft, head, question) if not dates and may_state else None
         said = read_dates(stated[1]) if stated else []
         dates = dates or said or read_dates(stored_facts(head, Asked.WHEN)) or names or _folder_dates(head.source, root)
         if is_within(dates, period):
             dated.append(TextMatches(head.source, head.title, 0, (stated[0] if stated and said else (0, 0),)))
-    dated = [matches for matches in dated if matches.source in kind] or dated
     if not period or not (dated or 2 * named > len(heads)):
         return False
     found = FoundText(tuple(dated), len(heads), mentions.complete)
-    _list_documents(draft, dated, found, (f"is of {asked.name}", f"are of {asked.name}"))
+    _list_documents(draft, asked.kind, dated, found, (f"is of {asked.name}", f"are of {asked.name}"))
     draft.say("Counted by the dates at the beginning of each document, in its name, its properties and its folder.")
     return True
 
@@ -217,7 +244,11 @@ def stated_date(draft: Draft, head: Document, question: str) -> tuple[Span, str]
 
 def list_newest(draft: Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
     """The newest or the oldest documents by their dates; False unless half of the documents have one."""
-    name = asked.name if read_name(asked.name).order else f"the {asked.name} {asked.other}"
+    name = (
+        asked.name
+        if read_name(asked.name).order
+        else f"the {asked.name.removeprefix('am ')} {asked.kind or 'document'}"
+    )
     found = newest(draft, read_name(name), where)
     if not found:
         return False
@@ -237,7 +268,8 @@ def newest(draft: Draft, name: DocumentName, where: Where = None) -> tuple[list[
     heads = draft.reader.heads(where)
     if not _ANY_KIND.fullmatch(name.kind):
         sources = {source for source, _, _ in _of_kind(draft, name.kind, where)}
-        if 2 * len(sources) < len(heads):
+        noun = name.kind.rpartition(" ")[2]
+        if not sources or (noun == name.kind and 2 * len(sources) < len(heads)):
             return None
         heads = [head for head in heads if head.source in sources]
     dated = [(date, head) for head in heads if (date := _date_of(head))]
@@ -278,7 +310,9 @@ def list_by_status(draft: Draft, asked: DocumentQuestion, _: str, where: Where) 
     if not is_stated:
         return False
     what = f"the status {asked.name!r}"
-    _list_documents(draft, found, replace(mentions, documents=tuple(found)), (f"has {what}", f"have {what}"))
+    _list_documents(
+        draft, asked.kind, found, replace(mentions, documents=tuple(found)), (f"has {what}", f"have {what}")
+    )
     draft.say("Counted by the field or the section `Status` of each document.")
     return True
 
@@ -302,7 +336,7 @@ def list_topic(draft: Draft, asked: DocumentQuestion, _: str, where: Where) -> b
     if asked.other and not found:  # "Which document explains X?" may be one on what is in them
         return False
     of_all = FoundText(tuple(found), len(documents), complete=True)
-    _list_documents(draft, found, of_all, (f"is about {words!r}", f"are about {words!r}"))
+    _list_documents(draft, asked.kind, found, of_all, (f"is about {words!r}", f"are about {words!r}"))
     mentions = _find_words(draft.reader, words, where)
     others = len({matches.source for matches in mentions.documents}.difference(matches.source for matches in found))
     more = f"{others:,} other{' mentions' if others == 1 else 's mention'} it in the text"
@@ -310,9 +344,16 @@ def list_topic(draft: Draft, asked: DocumentQuestion, _: str, where: Where) -> b
     return True
 
 
-def _list_documents(draft: Draft, documents: Sequence[TextMatches], found: FoundText, what: tuple[str, str]) -> None:
-    """The documents, with what one of them does and what several do."""
-    of_all = f"{len(documents):,} of {count_of(found.searched, 'document')}"
+def _list_documents(
+    draft: Draft, kind: str, documents: Sequence[TextMatches], found: FoundText, what: tuple[str, str]
+) -> None:
+    """The documents of a kind, with what one of them does and what several do, then the names of others."""
+    documents, others, count = _split_kind(draft, kind, documents, None)
+    if documents or not others:
+        searched = f"{count_of(count, 'document')} called {kind!r}" if others else count_of(found.searched, "document")
+    else:
+        documents, others, searched = others, [], count_of(found.searched, "document")
+    of_all = f"{len(documents):,} of {searched}"
     least = "" if found.complete else "The time was used up before all documents were read. At least "
     draft.say(f"{least}{of_all} {what[len(documents) != 1]}{':' if documents else '.'}")
     draft.is_abstention = not documents
@@ -329,6 +370,10 @@ def _list_documents(draft: Draft, documents: Sequence[TextMatches], found: Found
         times = f" ({count_of(matches.count, 'time')})" if matches.count else ""
         draft.say(f"- {name_of(matches.source, matches.title)}{times}")
     say_cut(draft, len(documents))
+    if others:
+        names = "; ".join(name_of(matches.source, matches.title) for matches in others[:MAX_CITED])
+        more = f" and {len(others) - MAX_CITED} more" if len(others) > MAX_CITED else ""
+        draft.say(f"Others that are not called so: {names}{more}.")
 
 
 def _sentence_at(text: str, start: int, end: int) -> Span:

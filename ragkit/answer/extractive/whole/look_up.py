@@ -10,6 +10,7 @@ from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
 from ragkit.answer.extractive.selection import file_words
 from ragkit.answer.extractive.units import strip_markup
+from ragkit.answer.extractive.whole.dates import read_dates
 from ragkit.answer.extractive.whole.draft import MAX_NAMES, DocumentReader, Draft, count_of, find_sources, name_of
 from ragkit.answer.extractive.whole.lists import (
     MAX_CITED,
@@ -23,6 +24,17 @@ from ragkit.answer.extractive.whole.lists import (
     newest,
     written_by,
 )
+from ragkit.answer.extractive.whole.names import (
+    MIN_SUBJECT_TERMS,
+    DocumentName,
+    close_names,
+    document_number,
+    name_terms,
+    names_no_other,
+    read_name,
+    read_release,
+)
+from ragkit.answer.extractive.whole.nouns import SERIES
 from ragkit.answer.extractive.whole.parts import (
     BEGINNING_CHARS,
     LEAD_HEADING,
@@ -42,30 +54,22 @@ from ragkit.answer.extractive.whole.parts import (
     stated_facts,
     stored_facts,
 )
-from ragkit.answer.extractive.whole.questions import (
-    SERIES,
-    Asked,
-    DocumentName,
-    DocumentQuestion,
-    close_names,
-    document_number,
-    name_terms,
-    names_no_other,
-    read_document_question,
-    read_name,
-    read_release,
-)
+from ragkit.answer.extractive.whole.questions import Asked, DocumentQuestion, read_document_question
 from ragkit.answer.extractive.whole.scope import MAX_SOURCES, Scope, find_scope, read_scope
 from ragkit.answer.searchers.text_search import Span, TextPattern
 from ragkit.errors import InvalidOption
 from ragkit.index.sources.ids import display_name
-from ragkit.records import Where
+from ragkit.records import Document, Where
 
 OVER_ALL = frozenset({Asked.ALL, Asked.MENTION, Asked.TOPIC, Asked.AUTHOR, Asked.DATED, Asked.NEWEST, Asked.STATUS})
 CENTRAL_SENTENCES = 3
 MAX_DIFFERENCES = 6
 """Sentences of each of two documents that the other one lacks."""
 MAX_DECISIONS = 10
+_TITLE_TERMS = 4
+"""Terms of a title that is one for certain, as "Updated baseline standards for Windows targets"."""
+_DESCRIBED_CHARS = 600
+"""Characters at the beginning of a document that may describe it in other words than its title."""
 MIN_ITEMS, MAX_ITEMS = 2, 10
 """Items that say what minutes are about."""
 _ASKS_HEADINGS = re.compile(r"\b(?:headings|überschriften|titres|títulos)\b", re.IGNORECASE)
@@ -153,8 +157,9 @@ def _answer_about(  # noqa: PLR0911 - one per kind
     draft: Draft, asked: DocumentQuestion, question: str, where: Where
 ) -> bool:
     """Answer a question about one document, or two; False if it names none for certain."""
-    if asked.asked is Asked.WHEN and (release := read_release(asked.name)):
-        return _date_release(draft, *release, where)
+    release = read_release(asked.name) if asked.asked is Asked.WHEN else None
+    if release and (_date_release(draft, *release, where) or not read_name(asked.name).is_file):
+        return bool(draft.lines)
     documents = draft.reader.documents(where)
     sources = _named_sources(draft, asked, documents, where)
     if not sources:
@@ -173,7 +178,29 @@ def _answer_about(  # noqa: PLR0911 - one per kind
         return _relate(draft, asked.asked, sources[0], where)
     if asked.asked is Asked.TITLE:
         return _say_title(draft, *next(document for document in documents if document[0] == sources[0])[:2])
+    if asked.asked is Asked.SIZE:
+        return _say_size(draft, asked.other, sources[0])
+    if asked.other and (document := draft.reader.document(sources[0])) and (value := _property(document, asked.other)):
+        draft.say(f"Properties of {display_name(sources[0])}: {asked.other}: {value}")
     return _state(draft, asked.asked, sources[0], question)
+
+
+_SIZES = {"long": "pages", "slides": "pages", "seiten": "pages", "folien": "pages", "zeilen": "rows", "records": "rows"}
+
+
+def _say_size(draft: Draft, unit: str, source: str) -> bool:
+    """How many pages or rows a document has, as its file says; of text, its words and lines."""
+    document = draft.reader.document(source)
+    if document is None:
+        return False
+    unit = unit.lower()
+    wanted = _SIZES.get(unit, unit)
+    if count := document.metadata.get(wanted):
+        draft.say(f"{display_name(source)} has {count} {wanted}.")
+    elif unit in ("long", "words", "wörter", "lines"):
+        words, lines = len(document.text.split()), document.text.count("\n") + 1
+        draft.say(f"{display_name(source)} has {words:,} words in {lines:,} lines.")
+    return bool(draft.lines)
 
 
 def _named_sources(
@@ -181,7 +208,7 @@ def _named_sources(
 ) -> list[str]:
     """The sources of the documents that a question names; empty if one of them is not certain, which may be said."""
     sources = []
-    for text in filter(None, (asked.name, asked.other)):
+    for text in filter(None, (asked.name, asked.other if asked.asked is Asked.CHANGES else "")):
         name = read_name(text)
         found = _find(draft, text, documents, where)
         if names_no_other(text) and not found:
@@ -190,7 +217,12 @@ def _named_sources(
                 draft.say(f"{count_of(len(found), 'document')} are here; name one by its file name or title:")
                 draft.say(*(f"- {name_of(source, title)}" for source, title, _ in documents[:MAX_CITED]))
                 return []
-        elif asked.of_file and not name.is_file and not (len(found) == 1 and _has_authors(draft, asked, found[0])):
+        elif (
+            asked.of_file
+            and not name.is_file
+            and len(name_terms(text)) < _TITLE_TERMS
+            and not (len(found) == 1 and _has_authors(draft, asked, found[0]))
+        ):
             return []
         if len(found) != 1:
             _say_which(draft, name, found, [source for source, _, _ in documents])
@@ -206,7 +238,21 @@ def _find(draft: Draft, text: str, documents: Sequence[tuple[str, str, int]], wh
         return [head.source for head in (newest(draft, name, where) or ([], "", 0))[0]]
     if name.author:
         return [matches.source for matches in written_by(draft, name.author, where)[0]]
-    return find_sources(text, documents)
+    return find_sources(text, documents) or _described(draft, name, where)
+
+
+def _described(draft: Draft, name: DocumentName, where: Where) -> list[str]:
+    """The one document that has the words of a subject at its beginning; empty where it is not one alone."""
+    wanted = name_terms(name.topic) if name.is_file and not name.has_suffix and not name.is_quoted else set()
+    if len(wanted) < MIN_SUBJECT_TERMS:
+        return []
+    heads = draft.reader.heads(where)
+    found = [
+        head.source
+        for head in heads
+        if wanted <= name_terms(f"{head.source.rpartition('/')[2]} {head.title} {head.text[:_DESCRIBED_CHARS]}")
+    ]
+    return found if len(found) == 1 else []
 
 
 def _has_authors(draft: Draft, asked: DocumentQuestion, source: str) -> bool:
@@ -344,11 +390,16 @@ def _quote_field(draft: Draft, asked: DocumentQuestion, _: str, where: Where) ->
     if label in {_key(section.title) for section in outline(document)}:
         draft.say(f"The section {asked.other!r} of {display_name(document.source)} is empty.")
         return True
-    value = next((value for key, value in document.metadata.items() if _key(str(key)) == label), None)
-    values = [str(item).strip() for item in (value if isinstance(value, list | tuple) else [value])]
-    if value is not None and any(values) and not isinstance(value, dict):
-        draft.say(f"Properties of {display_name(document.source)}: {asked.other}: {', '.join(values)[:300]}")
+    if value := _property(document, asked.other):
+        draft.say(f"Properties of {display_name(document.source)}: {asked.other}: {value}")
     return bool(draft.lines)
+
+
+def _property(document: Document, label: str) -> str:
+    """What the front matter or the properties of a file say under a label; '' for nothing."""
+    value = next((value for key, value in document.metadata.items() if _key(str(key)) == _key(label)), None)
+    values = [str(item).strip() for item in (value if isinstance(value, list | tuple) else [value])]
+    return ", ".join(values)[:300] if value is not None and any(values) and not isinstance(value, dict) else ""
 
 
 def _key(label: str) -> str:
@@ -396,6 +447,8 @@ def _state(draft: Draft, asked: Asked, source: str, question: str) -> bool:
         draft.add(source, *found, " ".join(strip_markup(document.text[slice(*found)]).split()).lstrip(":|# "))
     if stored and (not found or asked is Asked.WHO):
         draft.say(f"Properties of {display_name(source)}: {stored}")
+    elif not found and asked is Asked.WHEN and (dates := read_dates(f"{source.rpartition('/')[2]} {document.title}")):
+        draft.say(f"By its name: {dates[0]} ({name_of(source, document.title)})")
     return bool(draft.lines)
 
 

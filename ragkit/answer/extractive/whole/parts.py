@@ -450,6 +450,9 @@ _DATA_FORMATS = frozenset({"csv", "json", "jsonl", "ods", "parquet", "tsv", "xls
 """Their lines say nothing of the document."""
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _DATE_KEY = re.compile(r"(?<![a-z])(?:date|started|created|published|updated?|modified)(?![a-z])")
+_DATED_PATH = re.compile(r"/?(?:[\w-]{1,20}/)?(?:19|20)\d\d[-/]\d\d[-/]\d\d(?!\d)")
+"""The address of a post, in its front matter: `path = "2022/10/28/locks"`."""
+_OTHER_KEYS = frozenset({"source", "name", "title", "links"})
 _KEYS = {
     Asked.WHO: ("author", "authors", "creator"),
     Asked.WHEN: ("date", "published", "created", "updated", "last_modified", "modified"),
@@ -512,7 +515,8 @@ def stored_facts(document: Document, asked: Asked) -> str:
     """What the properties of the file say, as `author: Hadley Wickham`; '' for nothing."""
     known = {str(key).lower(): _joined(value).strip() for key, value in document.metadata.items()}
     more = [key for key in known if asked is Asked.WHEN and _DATE_KEY.search(key) and read_dates(known[key])]
-    found = ((key, known.get(key, "")) for key in (*_KEYS[asked], *more))
+    paths = [key for key in known if asked is Asked.WHEN and key not in _OTHER_KEYS and _DATED_PATH.match(known[key])]
+    found = ((key, known.get(key, "")) for key in (*_KEYS[asked], *more, *paths))
     return next((f"{key}: {value[:300]}" for key, value in found if value), "")
 
 

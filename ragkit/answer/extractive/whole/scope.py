@@ -6,16 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ragkit.answer.extractive.whole.questions import (
-    DATED_KIND,
-    DAY,
-    MAX_QUESTION_CHARS,
-    NUMBERED,
-    SERIES,
-    DocumentName,
-    find_document_named,
-    read_name,
-)
+from ragkit.answer.extractive.whole.names import ARTICLE, DAY, NUMBERED, DocumentName, find_document_named, read_name
+from ragkit.answer.extractive.whole.nouns import KIND, SERIES
+from ragkit.answer.extractive.whole.questions import MAX_QUESTION_CHARS
 from ragkit.index.sources.ids import display_name
 from ragkit.records import Where
 
@@ -56,13 +49,18 @@ class Scope:
 
 _NAME = (
     r"(?P<name>[\"“„«‚‘][^\"”“»’‘]{1,120}[\"”“»’‘]|(?:[^\s,;:?!\"]+ ){0,6}?[^\s,;:?!\"]+\.[a-z][a-z0-9]{1,4}"
-    rf"|{SERIES}[ -]?#?\d{{1,6}}|(?:the |this )?{DATED_KIND} (?:of|on|from|in) {DAY})"
+    rf"|{SERIES}[ -]?#?\d{{1,6}}|(?:{ARTICLE} )?{KIND} (?:of|on|from|in|vo[nm]|am|du|del?) {DAY})"
 )
 _REST = r"(?P<rest>.+)"
 _ACCORDING = r"(?:according to|as per|laut|gemäß|selon|d'après|según|de acuerdo con)"
 _IN = r"(?:in|from|aus|im|dans|en)"
 _SAID = r"(?:said|written|stated|documented)"
 _FORMS = (
+    rf"what (?:does|do|did) (?P<name>{ARTICLE} .+?) (?:say|tell(?: us| me)?|state|mention|write|recommend)"
+    rf" (?:about|on|regarding|of) {_REST}",
+    rf"was (?:steht|sagt|schreibt|empfiehlt) (?:in )?(?P<name>{ARTICLE} .+?) (?:über|zum|zur|zu) {_REST}",
+    rf"{_ACCORDING} (?P<name>{ARTICLE} [^,]{{3,80}}), {_REST}",
+    rf"why (?:is|was|has) {_NAME} (?P<rest>(?:been )?\w+ed)",
     rf"what (?:does|do|did) {_NAME} (?:say|tell(?: us| me)?|state|mention|write|explain|specify|recommend) "
     rf"(?:about|on|regarding|of) {_REST}",
     rf"what(?:'s| is| does it say) (?:{_SAID} )?(?:about|on) {_REST} in {_NAME}",
@@ -70,6 +68,7 @@ _FORMS = (
     rf"(?:que|qu'est-ce que?) (?:dit )?{_NAME} (?:dit )?(?:sur|au sujet des?|à propos des?) {_REST}",
     rf"qué dice {_NAME} (?:sobre|acerca del?|del?) {_REST}",
     rf"{_REST} \(in {_NAME}\)",
+    rf"{_REST} \(in (?P<name>{ARTICLE} [^()]{{3,80}})\)",
 )
 """What a document says about something; the last one is that of queries."""
 _PHRASE = rf"(?:^|(?<=\s))(?:,\s*)?{_ACCORDING} {_NAME}(?=[\s,:]|$),?:?"
@@ -113,7 +112,13 @@ def read_scope(question: str) -> ScopedQuestion | None:
         query = " ".join(rest.split()).strip(" ,:")
         if (
             query
-            and (name.is_quoted or "." in name.text or name.date or NUMBERED.fullmatch(name.text))
+            and (
+                name.is_quoted
+                or "." in name.text
+                or name.date
+                or NUMBERED.fullmatch(name.text)
+                or (name.is_file and number < len(_FORMS))
+            )
             and (is_certain or not _SETTINGS.search(name.text))
         ):
             return ScopedQuestion(query if number < len(_FORMS) else f"{query}?", match["name"], is_certain)

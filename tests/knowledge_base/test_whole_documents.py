@@ -82,6 +82,25 @@ def test_this_document_is_the_only_one_or_all_are_named(base: KnowledgeBase) -> 
 
 
 @pytest.mark.parametrize(
+    ("question", "missing"),
+    [
+        ("Who wrote bread.md?", "no author"),
+        ("When was bread.md published?", "no date"),
+        ("Which version is bread.md?", "no version"),
+    ],
+)
+def test_a_document_that_names_no_author_date_or_version_is_not_quoted(
+    base: KnowledgeBase, question: str, missing: str
+) -> None:
+    answer = base.ask(question)
+    assert answer.abstained and not answer.citations
+    assert re.fullmatch(
+        rf"Not in these documents: \S*bread\.md names {missing}, and neither do the properties of the file\.",
+        answer.text,
+    )
+
+
+@pytest.mark.parametrize(
     ("question", "text"),
     [
         ("Who wrote pumps.md?", "Author: Ada Quill [1]"),

@@ -182,7 +182,33 @@ def _answer_about(  # noqa: PLR0911 - one per kind
         return _say_size(draft, asked.other, sources[0])
     if asked.other and (document := draft.reader.document(sources[0])) and (value := _property(document, asked.other)):
         draft.say(f"Properties of {display_name(sources[0])}: {asked.other}: {value}")
-    return _state(draft, asked.asked, sources[0], question)
+    return _state(draft, asked.asked, sources[0], question) or (
+        read_name(asked.name).has_suffix and _say_unstated(draft, asked.asked, sources[0])
+    )
+
+
+_UNSTATED = {
+    Asked.WHO: (
+        "no author",
+        re.compile(r"\b(?:aut(?:h?or|eur)|verfass|written by|prepared by|presented by)", re.IGNORECASE),
+    ),
+    Asked.WHEN: ("no date", re.compile(r"\b(?:19|20)\d\d\b")),
+    Asked.VERSION: ("no version", re.compile(r"\b(?:versi|fassung|release|v\d)", re.IGNORECASE)),
+}
+"""What a document does not say if its whole text lacks the pattern."""
+
+
+def _say_unstated(draft: Draft, asked: Asked, source: str) -> bool:
+    """Say that a document has no author, date or version; False if its text may have one."""
+    document = draft.reader.document(source)
+    missing, pattern = _UNSTATED.get(asked, ("", re.compile("")))
+    if document is None or pattern.search(document.text):
+        return False
+    draft.say(
+        f"Not in these documents: {display_name(source)} names {missing}, and neither do the properties of the file."
+    )
+    draft.is_abstention = True
+    return True
 
 
 _SIZES = {"long": "pages", "slides": "pages", "seiten": "pages", "folien": "pages", "zeilen": "rows", "records": "rows"}

@@ -80,8 +80,8 @@ class DocumentQuestion:
 
 _K = rf"(?P<kind>{WORDS})"
 _DATED = (
-    r"(?:written|created|published|released|updated|(?:last )?modified|changed|revised|issued|held|made|decided"
-    r"|recorded|dated|accepted|adopted|approved|proposed|started|submitted|signed|prepared)"
+    r"(?:written|created|published|released|updated|(?:last )?modified|changed|revised|reviewed|issued|held|made"
+    r"|decided|recorded|dated|accepted|adopted|approved|proposed|started|submitted|signed|prepared)"
 )
 _MADE = r"(?:written|authored|presented|prepared|published|issued|drafted|signed|made|led)"
 _MAKE = r"(?:write|written|author|present|prepare|publish|issue|draft|sign|lead)"

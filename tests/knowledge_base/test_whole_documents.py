@@ -514,6 +514,11 @@ def test_documents_are_counted_by_date_kind_and_status(
     assert [found[0] for line in others if (found := re.search(r"[\w-]+\.md", line)) and line.startswith("- ")] == names
 
 
+def test_documents_of_a_kind_are_counted_among_those_of_the_filter(minutes: KnowledgeBase) -> None:
+    answer = minutes.ask("How many meetings were held in 2023?", where={"name": {"$ne": "mill-2024-01-10.md"}})
+    assert answer.text.startswith("2 of 2 documents called 'meetings' are of 2023:")
+
+
 def test_several_values_of_a_field_are_all_authors(tmp_path: Path) -> None:
     (tmp_path / "frost.rst").write_text(
         ":author: Ada Quill\n:author: Bo Reed\n\nFrost\n=====\n\nFrost is cold.\n", "utf-8"

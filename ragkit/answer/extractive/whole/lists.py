@@ -61,9 +61,8 @@ def list_all(draft: Draft, asked: DocumentQuestion, question: str, where: Where)
         documents = _in_folder(documents, folder)
     elif kind and 2 * len(kind) >= len(documents):
         documents = [document for document in documents if document[0] in kind]
-    elif asked.kind and not (question[:8].lower() != "how many" and (kind := _called(draft, asked.kind, where))):
-        return False
-    elif asked.kind:
+    elif asked.kind:  # "How many reports are there?" may be about what the documents tell of
+        kind = set() if question.lower().startswith("how many") else _called(draft, asked.kind, where)
         documents = [document for document in documents if document[0] in kind]
     if not documents:
         return False
@@ -121,9 +120,8 @@ def list_authored(draft: Draft, asked: DocumentQuestion, _: str, where: Where) -
     """The documents that name an author at their beginning or in their properties."""
     shown = repr(unquoted(asked.name))
     documents, found = written_by(draft, asked.name, where)
-    _list_documents(
-        draft, asked.kind, documents, found, (f"names {shown} at its beginning", f"name {shown} at their beginning")
-    )
+    what = (f"names {shown} at its beginning", f"name {shown} at their beginning")
+    _list_documents(draft, asked.kind, documents, found, what, where)
     draft.say("Counted in the beginning and the properties of every document, as whole words, in any case.")
     return True
 
@@ -151,7 +149,7 @@ def list_mentions(draft: Draft, asked: DocumentQuestion, _: str, where: Where) -
     else:
         found = _find_words(draft.reader, asked.name, where)
     documents = sorted(found.documents, key=lambda matches: -matches.count)
-    _list_documents(draft, asked.kind, documents, found, (f"mentions {shown}", f"mention {shown}"))
+    _list_documents(draft, asked.kind, documents, found, (f"mentions {shown}", f"mention {shown}"), where)
     plural = ", singular and plural" if len(number_forms(asked.name)) > 1 else ""
     draft.say(f"Counted in the whole text of every document, as whole words, in any case{plural}.")
     return True
@@ -213,7 +211,7 @@ def list_dated(draft: Draft, asked: DocumentQuestion, question: str, where: Wher
     if not period or not (dated or 2 * named > len(heads)):
         return False
     found = FoundText(tuple(dated), len(heads), mentions.complete)
-    _list_documents(draft, asked.kind, dated, found, (f"is of {asked.name}", f"are of {asked.name}"))
+    _list_documents(draft, asked.kind, dated, found, (f"is of {asked.name}", f"are of {asked.name}"), where)
     draft.say("Counted by the dates at the beginning of each document, in its name, its properties and its folder.")
     return True
 
@@ -310,9 +308,8 @@ def list_by_status(draft: Draft, asked: DocumentQuestion, _: str, where: Where) 
     if not is_stated:
         return False
     what = f"the status {asked.name!r}"
-    _list_documents(
-        draft, asked.kind, found, replace(mentions, documents=tuple(found)), (f"has {what}", f"have {what}")
-    )
+    of_all = replace(mentions, documents=tuple(found))
+    _list_documents(draft, asked.kind, found, of_all, (f"has {what}", f"have {what}"), where)
     draft.say("Counted by the field or the section `Status` of each document.")
     return True
 
@@ -336,7 +333,7 @@ def list_topic(draft: Draft, asked: DocumentQuestion, _: str, where: Where) -> b
     if asked.other and not found:  # "Which document explains X?" may be one on what is in them
         return False
     of_all = FoundText(tuple(found), len(documents), complete=True)
-    _list_documents(draft, asked.kind, found, of_all, (f"is about {words!r}", f"are about {words!r}"))
+    _list_documents(draft, asked.kind, found, of_all, (f"is about {words!r}", f"are about {words!r}"), where)
     mentions = _find_words(draft.reader, words, where)
     others = len({matches.source for matches in mentions.documents}.difference(matches.source for matches in found))
     more = f"{others:,} other{' mentions' if others == 1 else 's mention'} it in the text"
@@ -345,10 +342,10 @@ def list_topic(draft: Draft, asked: DocumentQuestion, _: str, where: Where) -> b
 
 
 def _list_documents(
-    draft: Draft, kind: str, documents: Sequence[TextMatches], found: FoundText, what: tuple[str, str]
+    draft: Draft, kind: str, documents: Sequence[TextMatches], found: FoundText, what: tuple[str, str], where: Where
 ) -> None:
     """The documents of a kind, with what one of them does and what several do, then the names of others."""
-    documents, others, count = _split_kind(draft, kind, documents, None)
+    documents, others, count = _split_kind(draft, kind, documents, where)
     if documents or not others:
         searched = f"{count_of(count, 'document')} called {kind!r}" if others else count_of(found.searched, "document")
     else:

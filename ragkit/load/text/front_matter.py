@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from ragkit.load.shared.access_field import FIELD, access_metadata, closed_metadata, is_access_field
 from ragkit.load.shared.loader_utils import to_json
@@ -23,7 +23,10 @@ MAX_VALUES = 2_000
 """Values in the front matter, after YAML aliases are expanded."""
 
 MAX_DEPTH = 20
+MAX_BRACKETS = 10 * MAX_DEPTH
+"""Brackets of YAML that are open at once, some of which may stand in texts."""
 
+_BRACKET = re.compile(r"[\[\]{}]")
 _OPENING_FENCE = re.compile(r"(?:(?:[ \t]{0,9}(?:\r\n?|\n)){1,3}(?=\+))?(---|\+\+\+)[ \t]*(?:\r\n?|\n)")
 _YAML_END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
 _TOML_END = re.compile(r"^\+\+\+[ \t]*$", re.MULTILINE)
@@ -341,6 +344,9 @@ def _parse_toml(block: str) -> object:
 
 
 def _parse_yaml(block: str) -> object:
+    brackets = accumulate(1 if bracket in "[{" else -1 for bracket in _BRACKET.findall(block))
+    if max(brackets, default=0) > MAX_BRACKETS:  # the parser takes seconds for them
+        raise _Invalid("invalid YAML: nested too deeply")
     from ruamel.yaml import YAML  # noqa: PLC0415 - slow to import, and few files need it
     from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415
 

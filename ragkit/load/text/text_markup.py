@@ -58,6 +58,12 @@ _LATEX_MACRO_LINE = re.compile(
     r"|set[a-z]|advance|if|fi\b|else|global|long\b|expandafter|makeat|NeedsTeX|[A-Za-z]{0,40}(?:@| ?=)))",
     re.MULTILINE,
 )
+_LATEX_LAYOUT = re.compile(
+    r"\\(?:(?:begin|end)\{document\}|(?:maketitle|tableofcontents|listof(?:figures|tables)|(?:new|clear|page)(?:page|break)"
+    r"|noindent|centering|(?:big|med|small)skip|[hv]fill|appendix|(?:front|main|back)matter)(?![A-Za-z{])"
+    r"|(?:[hv]space|bibliography(?:style)?|(?:this)?pagestyle)\*?\{[^{}\n]{0,200}\})"
+)
+"""Commands without text for a reader."""
 _LATEX_SENTENCE = re.compile(r"(?<![\\\w@])(?:[^\W\d_]{1,30}[,;:]? ){5}")
 MIN_MACRO_LINES, MIN_MACRO_SHARE, MAX_SENTENCE_SHARE = 5, 0.3, 0.1
 """A file with so many lines of macros, this share of its lines, and so few with words in a row, is none for readers."""
@@ -157,22 +163,27 @@ def hide_org(text: str) -> tuple[str, Mapping[str, JSON]]:
 
 def hide_latex(text: str) -> tuple[str, Mapping[str, JSON]]:
     """The text without comments, preamble and definitions of macros, with simple macros resolved where they fit."""
-    parts: list[str] = []
-    done = 0
-    for start, end in [*_environments(text, _LATEX_VERBATIM), (len(text), len(text))]:
-        parts.append(_LATEX_COMMENT.sub(_hide_comment, text[done:start]))
-        parts.append(text[start:end])
-        done = end
-    text = "".join(parts)
+    text = _outside_verbatim(text, lambda part: _LATEX_COMMENT.sub(_hide_comment, part))
     macros = {found[1]: found[2] for found in list(_LATEX_MACRO.finditer(text))[:200]}
     if macros:
         uses = re.compile(r"(?<!\{)(?<!command)\\([A-Za-z]{2,30})(?:\{\}|\\?[ ])?")
         text = uses.sub(lambda use: _resolve(use, macros), text)
     text, left_out = _hide_macros(text)
     text = _LATEX_DEFINITION.sub(_hide_definition, text)
+    text = _outside_verbatim(text, lambda part: _LATEX_LAYOUT.sub(lambda command: blank_text(command[0]), part))
     for start, end in _environments(text, _LATEX_TABLE):
         text = text[:start] + _table_lines(text[start:end]) + text[end:]
     return text, {LEFT_OUT: left_out} if left_out else {}
+
+
+def _outside_verbatim(text: str, change: Callable[[str], str]) -> str:
+    """The text with what is no listing changed."""
+    parts: list[str] = []
+    done = 0
+    for start, end in [*_environments(text, _LATEX_VERBATIM), (len(text), len(text))]:
+        parts += [change(text[done:start]), text[start:end]]
+        done = end
+    return "".join(parts)
 
 
 def _hide_macros(text: str) -> tuple[str, int]:

@@ -185,3 +185,30 @@ def test_keywords_of_org_are_metadata_and_its_title() -> None:
 )
 def test_lines_for_org_are_no_text(text: str, seen: str) -> None:
     assert words(text, "a.org") == seen
+
+
+def test_layout_of_latex_is_no_text_but_in_listings() -> None:
+    page = r"""\documentclass{article}
+\title{Owls}
+\begin{document}
+\maketitle
+\noindent Owls eat mice.\label{eat}
+\begin{verbatim}
+\newpage
+\end{verbatim}
+\newpage See \ref{eat}.
+\bibliography{owls}
+\end{document}
+"""
+    kept = [
+        r"\title{Owls}",
+        "Owls",
+        "eat",
+        r"mice.\label{eat}",
+        r"\begin{verbatim}",
+        r"\newpage",
+        r"\end{verbatim}",
+        "See",
+        r"\ref{eat}.",
+    ]
+    assert TextLoader().load(page.encode(), "owls.tex").text.split() == kept

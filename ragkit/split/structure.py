@@ -30,6 +30,7 @@ _SETEXT_UNDERLINE = re.compile(r"[ \t]*\r?\n[ \t]{0,3}(?:=+|-+)[ \t]*(?=[\r\n]|\
 _TABLE_RULE = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)++\|?")
 _LINE_BREAK = re.compile(r"[\n\r\v\f\x85\u2028\u2029]")
 _CODE_DIRECTIVE = re.compile(r"\.\. (?:code|code-block|sourcecode|parsed-literal|math|prompt|doctest)::")
+_LITERAL_LEAD = re.compile(r"::$")
 _ENVIRONMENT = re.compile(
     r"(?P<begin>\\begin\{)|\\end\{\w{1,40}\*?\}|(?P<formula>\$\$[^$]{1,600}\$\$|\\\[[^$]{1,600}?\\\])"
 )
@@ -77,8 +78,8 @@ def _literal_blocks(text: str, _: int) -> Iterator[BlockSpan]:
         if lines:
             yield BlockSpan(lines[0].start, lines[-1].end, is_whole=True)
         lines = []
-        ends = text.startswith("::", line.end - 2) and not text.startswith(".. ", line.text_start)
-        is_lead = ends or _CODE_DIRECTIVE.match(text, line.text_start) is not None
+        ends = _LITERAL_LEAD.search(text, line.start, line.end) and not text.startswith(".. ", line.text_start)
+        is_lead = bool(ends) or _CODE_DIRECTIVE.match(text, line.text_start) is not None
         opened = line.text_start - line.start if is_lead else -1
 
 

@@ -87,7 +87,7 @@ def check_text(
     is_supported = attributed.added and all(s.support is Support.SUPPORTED for s in attributed.statements)
     said = attributed.text if is_supported else result.content
     facts = AnswerFacts(
-        text="" if used_up and result.content == MAX_ITERATIONS_TEXT else said,
+        text="" if result.content == MAX_ITERATIONS_TEXT else said,
         stop_reason=reason,
         question=question,
         searched=bool(searches),

@@ -170,6 +170,7 @@ def _request_answer(run: RunState) -> EffectGenerator[FinalAnswer | Message]:
                 yield events.LastAnswerRequested(run.id, "loop")
                 continue
         if run.tools_are_closed and (message.tool_calls or not message.content):
+            stop_reason = "loop" if message.tool_calls else stop_reason
             message = replace(message, tool_calls=(), content=message.content or MAX_ITERATIONS_TEXT)
         run.messages.append(message)
         if message.reasoning:

@@ -40,7 +40,7 @@ LANGUAGE_BY_SUFFIX: Mapping[str, str] = _invert(
         "julia": ".jl",
         "kotlin": ".kt .kts",
         "less": ".less",
-        "lisp": ".cl .el .lisp .lsp .rkt .scm .sld .ss",
+        "lisp": ".el .lisp .lsp .rkt .scm .sld .ss",
         "lua": ".lua",
         "nix": ".nix",
         "objectivec": ".m",
